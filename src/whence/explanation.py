@@ -1,0 +1,241 @@
+"""The one result: scores of tokens at layers, with what was explained, how, with what and at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from whence.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    import pandas
+    from jaxtyping import Float
+    from matplotlib.axes import Axes
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+Layer = int | Literal["words"]
+"""A layer: `0` is the embedding output, `l` the output of block l, "words" the raw word embeddings below layer 0."""
+
+Scale = Literal["logit", "probability", "log_probability"]
+"""In which unit a target is measured."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of the text as the tokenizer cut it; `start` and `end` are characters of the user's own text."""
+
+    text: str
+    id: int
+    start: int
+    end: int
+    segment: int = 0
+    special: bool = False
+    word: int | None = None
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of the user's text with its score at one layer."""
+
+    text: str
+    start: int
+    end: int
+    segment: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a score says, whether its sign matters, whether tokens' scores add up, and its bounds (None: unbounded)."""
+
+    name: str
+    sentence: str
+    signed: bool
+    additive: bool
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model said about the whole text: the winning label and the probabilities of the first ten.
+
+    A model that gives a plain number has no probability; its number is the label.
+    """
+
+    label: str
+    index: int
+    probability: float | None
+    probabilities: Mapping[str, float]
+
+    def __str__(self) -> str:
+        return self.label if self.probability is None else f"{self.label} ({self.probability:.1%})"
+
+
+@dataclass(frozen=True)
+class ExplainedTarget:
+    """The number that was explained, in words, and its value on the whole text."""
+
+    description: str
+    scale: Scale
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.scale.replace('_', ' ')} of {self.description} = {self.value:.3f}"
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """Which model was explained."""
+
+    id: str
+    revision: str | None
+    architecture: str
+    task: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Passes of this text through the model (a pass resumed at a layer counts as one), and its share of the time."""
+
+    forwards: int
+    backwards: int
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Scores of tokens at layers, and everything needed to read and repeat them.
+
+    `scores[i, j]` is the score of `tokens[j]` at `layers[i]`. `standard_errors` has the same shape where a method
+    samples; `completeness_errors` has one number a layer where a method promises that scores add up.
+
+    >>> import whence
+    >>> explanation = whence.explain(whence.load(), "a gorgeous, witty film", method="gradient_x_input")
+    >>> explanation.prediction.label
+    'positive'
+    >>> explanation.scores.shape == (len(explanation.layers), len(explanation.tokens))
+    True
+    """
+
+    text: str
+    pair: str | None
+    tokens: tuple[Token, ...]
+    layers: tuple[Layer, ...]
+    scores: Float[np.ndarray, "layer token"]
+    meaning: Meaning
+    prediction: Prediction
+    target: ExplainedTarget
+    method: str
+    options: Mapping[str, Any]
+    model: ModelRecord
+    seed: int
+    cost: Cost
+    warnings: tuple[str, ...] = ()
+    standard_errors: Float[np.ndarray, "layer token"] | None = None
+    completeness_errors: tuple[float, ...] | None = None
+    whence_version: str = field(default="")
+
+    def row(self, layer: Layer | None = None) -> Float[np.ndarray, " token"]:
+        """The scores of all tokens at one layer; by default the layer nearest the input."""
+        layer = self.layers[0] if layer is None else layer
+        if layer not in self.layers:
+            raise UnknownNameError("layer", layer, self.layers)
+        row: Float[np.ndarray, " token"] = self.scores[self.layers.index(layer)]
+        return row
+
+    def words(self, layer: Layer | None = None) -> list[Word]:
+        """The words of the text in order, each with the sum (scores that add up) or the strongest of its tokens'."""
+        row = self.row(layer)
+        members: dict[tuple[int, int], list[int]] = {}
+        for index, token in enumerate(self.tokens):
+            if token.word is not None and not token.special:
+                members.setdefault((token.segment, token.word), []).append(index)
+        strongest: Callable[[Any], float] = lambda values: max(values, key=abs)  # noqa: E731
+        gather = sum if self.meaning.additive else strongest
+        words = []
+        for (segment, _), indices in sorted(members.items()):
+            start = min(self.tokens[i].start for i in indices)
+            end = max(self.tokens[i].end for i in indices)
+            source = self.text if segment == 0 else (self.pair or "")
+            while start < end and source[start].isspace():
+                start += 1
+            score = float(gather([float(row[i]) for i in indices]))
+            words.append(Word(source[start:end], start, end, segment, score))
+        return words
+
+    def top(self, k: int = 5, layer: Layer | None = None) -> list[Word]:
+        """The `k` words with the strongest scores, strongest first; ties in the order of the text."""
+        return sorted(self.words(layer), key=lambda word: -abs(word.score))[:k]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON types, with a schema version."""
+        from whence.explanation_json import to_dict
+
+        return to_dict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
+        """The explanation that `to_dict` wrote; every field is checked."""
+        from whence.explanation_json import from_dict
+
+        return from_dict(data)
+
+    def save(self, path: str | Path) -> None:
+        """Write the explanation as JSON; a file already there is replaced only once the new one is whole."""
+        from whence.explanation_json import save
+
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Explanation:
+        """Read an explanation that `save` wrote; nothing in the file is executed."""
+        from whence.explanation_json import load
+
+        return load(path)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row a layer and token: layer, token, start, end, segment, special, word, score."""
+        import pandas
+
+        return pandas.DataFrame(
+            {
+                "layer": layer,
+                "position": position,
+                "token": token.text,
+                "start": token.start,
+                "end": token.end,
+                "segment": token.segment,
+                "special": token.special,
+                "word": token.word,
+                "score": float(self.scores[i, position]),
+            }
+            for i, layer in enumerate(self.layers)
+            for position, token in enumerate(self.tokens)
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw tokens x layers on matplotlib axes (new ones if none are given) and return them."""
+        from whence.render.figure import plot
+
+        return plot(self, ax)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from whence.render.terminal import explanation_view
+
+        yield explanation_view(self)
+
+    def __repr__(self) -> str:
+        layers = f"{len(self.layers)} layer{'s' if len(self.layers) > 1 else ''}"
+        return f"<Explanation {self.method} of {self.prediction}: {len(self.tokens)} tokens x {layers}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Explanation):
+            return NotImplemented
+        return self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]

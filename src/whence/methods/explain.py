@@ -1,0 +1,305 @@
+"""`whence.explain`: texts in, explanations out, in the order they came."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings as python_warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Any, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.errors import InputError, UnknownNameError, UsageError, WhenceWarning
+from whence.explanation import Cost, Explanation, Layer, Meaning, Scale
+from whence.methods import METHODS
+from whence.methods.baselines import baseline_name
+from whence.methods.options import at_least
+from whence.methods.presets import PRESETS, Preset
+from whence.methods.question import Method, Question, Scores
+from whence.models.inputs import Encoding, Inputs
+from whence.models.layered import LayeredModel, Layers
+from whence.targets import Contrast, Label, Target, predictions, select
+
+Text = str | tuple[str, str]
+"""A text, or a pair of texts (question and context, premise and hypothesis)."""
+
+DEFAULT_METHOD = "integrated_gradients"
+INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a warning
+
+
+@overload
+def explain(model: LayeredModel, texts: Text, method: str | Method = ..., **settings: Any) -> Explanation: ...
+@overload
+def explain(
+    model: LayeredModel, texts: Iterable[Text], method: str | Method = ..., **settings: Any
+) -> list[Explanation]: ...
+def explain(
+    model: LayeredModel,
+    texts: Text | Iterable[Text],
+    method: str | Method = DEFAULT_METHOD,
+    *,
+    target: Target = "predicted",
+    scale: Scale | None = None,
+    layers: Layers | None = None,
+    seed: int = 0,
+    batch_tokens: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Explanation | list[Explanation]:
+    """Tell which tokens the model's decision rests on.
+
+    >>> import whence
+    >>> explanation = whence.explain(whence.load(), "not the worst film of the year", method="leave_one_out")
+    >>> [word.text for word in explanation.words()]
+    ['not', 'the', 'worst', 'film', 'of', 'the', 'year']
+
+    Args:
+        model: what `whence.load` gives.
+        texts: a text or a pair of texts gives an explanation; several give a list in the same order.
+        method: a name from `whence methods` (a preset too), or a `Method` of your own.
+        target: what is explained: "predicted", a label by name or id, `Label`, `Span` or `Contrast`.
+        scale: its unit: "logit" (default), "probability" or "log_probability".
+        layers: "all" (0 … L), "words", a number or several; by default what suits the method.
+        seed: makes every random choice repeatable.
+        batch_tokens: tokens a forward pass holds at most, padding included; lower it if memory runs out.
+        progress: called with (texts done, texts in all) after each batch.
+        options: the method's own; an unknown one is refused with a list of those that exist.
+    """
+    single = isinstance(texts, (str, tuple))
+    plan = _plan(model, method, target, scale, layers, seed, batch_tokens, options)
+    encodings = [_encode(model, text, place) for place, text in enumerate([texts] if single else texts)]
+    found: list[Explanation | None] = [None] * len(encodings)
+    done = 0
+    with model.held(), torch.inference_mode(False):
+        for batch in _batches(encodings, plan.batch_tokens):
+            for place, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
+                found[place] = explanation
+            done += len(batch)
+            if progress is not None:
+                progress(done, len(encodings))
+    explanations = [explanation for explanation in found if explanation is not None]
+    for explanation in explanations:
+        for warning in explanation.warnings:
+            python_warnings.warn(f"{_shortened(explanation.text)}: {warning}", WhenceWarning, stacklevel=2)
+    return explanations[0] if single else explanations
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything about a call but the texts, checked before the model runs."""
+
+    name: str
+    method: Method
+    meaning: Meaning
+    target: Target
+    scale: Scale
+    layers: tuple[Layer, ...]
+    seed: int
+    batch_tokens: int
+    options: Mapping[str, Any]
+    recorded: Mapping[str, Any]
+    shares: bool
+
+
+def _plan(
+    model: LayeredModel,
+    method: str | Method,
+    target: Target,
+    scale: Scale | None,
+    layers: Layers | None,
+    seed: int,
+    batch_tokens: int | None,
+    options: Mapping[str, Any],
+) -> _Plan:
+    preset: Preset | None = None
+    if isinstance(method, Method):
+        name = method.compute.__name__
+    elif method in PRESETS:
+        preset, name = PRESETS[method], method
+        method = METHODS[preset.method]
+    elif method in METHODS:
+        name, method = method, METHODS[method]
+    else:
+        raise UnknownNameError("method", method, [*METHODS, *PRESETS])
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**31:
+        raise UsageError(f"seed must be a whole number from 0 to 2147483647, got {seed!r}", "give seed=0")
+    if batch_tokens is not None:
+        at_least("batch_tokens", batch_tokens, 1)
+    given = {**(preset.options if preset else {}), **options}
+    known = _options_of(method)
+    for option in given:
+        if option not in known:
+            raise UnknownNameError(f"option of {name}", option, known)
+    asked: Layers = layers if layers is not None else preset.layers if preset else _usual_layers(model, method)
+    shares = preset.shares if preset else False
+    meaning = method.meaning
+    if shares:
+        meaning = replace(meaning, sentence=f"the share of: {meaning.sentence}", signed=False, low=0.0, high=1.0)
+    return _Plan(
+        name=name,
+        method=method,
+        meaning=meaning,
+        target=target,
+        scale=scale or (preset.scale if preset else "logit"),
+        layers=model.layers(asked),
+        seed=seed,
+        batch_tokens=int(batch_tokens or (65_536 if model.device.type == "cuda" else 2_048)),
+        options=given,
+        recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
+        shares=shares,
+    )
+
+
+def _options_of(method: Method) -> dict[str, Any]:
+    """The method's own options with their defaults."""
+    parameters = inspect.signature(method.compute).parameters.values()
+    return {each.name: each.default for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def _usual_layers(model: LayeredModel, method: Method) -> Layers:
+    return range(1, model.n_layers + 1) if method.layers == "blocks" else method.layers  # type: ignore[return-value]
+
+
+def _recorded(model: LayeredModel, option: str, value: Any) -> Any:
+    """An option as it goes into the record: "auto" resolved, tensors in words."""
+    if option != "baseline":
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_recorded(model, option, item) for item in value]
+    return value if isinstance(value, int) else baseline_name(model, value)
+
+
+def _encode(model: LayeredModel, text: Any, place: int) -> Encoding:
+    first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
+    if not isinstance(first, str) or not isinstance(second, (str, type(None))):
+        raise InputError(f"text {place} is {type(text).__name__}, not a string or a pair of strings", "")
+    encoding = model.encode(first, second)
+    if all(token.special for token in encoding.tokens):
+        shown = "empty" if not first.strip() else f"{_shortened(first)!r}, of which no token is left"
+        raise InputError(f"text {place} is {shown}: there is nothing to explain", "give a text with at least one word")
+    return encoding
+
+
+def _batches(encodings: list[Encoding], batch_tokens: int) -> Iterator[list[int]]:
+    """Places of texts of similar length, as many at a time as the token budget allows."""
+    batch: list[int] = []
+    for place in sorted(range(len(encodings)), key=lambda place: len(encodings[place])):
+        if batch and len(encodings[place]) * (len(batch) + 1) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list[Explanation]:
+    """One batch of texts, explained; on a GPU whose memory runs out, again in two halves."""
+    try:
+        return _answer_at_once(model, encodings, plan)
+    except torch.OutOfMemoryError:
+        if len(encodings) == 1 and plan.batch_tokens <= len(encodings[0]):
+            raise
+    torch.cuda.empty_cache()
+    half = replace(plan, batch_tokens=max(1, plan.batch_tokens // 2))
+    middle = (len(encodings) + 1) // 2
+    return [one for part in (encodings[:middle], encodings[middle:]) if part for one in _answer(model, part, half)]
+
+
+def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list[Explanation]:
+    started = time.perf_counter()
+    inputs = model.collate(encodings, at=_character_of(plan.target))
+    states = model.states(inputs, differentiable=plan.method.differentiable)
+    tokens = [encoding.tokens for encoding in encodings]
+    selection = select(plan.target, plan.scale, model.reading, states.logits, tokens)
+    question = Question(model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens)
+    scores = plan.method.compute(question, **plan.options)
+    if plan.shares:
+        scores = _as_shares(scores, inputs)
+    seconds = time.perf_counter() - started
+    texts = [(encoding.text, encoding.pair) for encoding in encodings]
+    said = predictions(model.reading, states.logits, inputs.mask, tokens, texts)
+    targets = selection.records(question.value.detach())
+    total = sum(len(encoding) for encoding in encodings)
+    values = _array(scores.values)
+    errors = None if scores.standard_errors is None else _array(scores.standard_errors)
+    missing = None if scores.completeness_errors is None else _array(scores.completeness_errors)
+    return [
+        _with_warnings(
+            Explanation(
+                text=encoding.text,
+                pair=encoding.pair,
+                tokens=encoding.tokens,
+                layers=plan.layers,
+                scores=_frozen(values[row, :, : len(encoding)]),
+                meaning=plan.meaning,
+                prediction=said[row],
+                target=targets[row],
+                method=plan.name,
+                options=plan.recorded,
+                model=model.record,
+                seed=plan.seed,
+                cost=Cost(
+                    int(question.forwards[row]), int(question.backwards[row]), seconds * len(encoding) / total
+                ),
+                standard_errors=None if errors is None else _frozen(errors[row, :, : len(encoding)]),
+                completeness_errors=None if missing is None else tuple(float(error) for error in missing[row]),
+                whence_version=version("whence"),
+            ),
+            encoding,
+        )
+        for row, encoding in enumerate(encodings)
+    ]  # fmt: skip
+
+
+def _character_of(target: Target) -> int | None:
+    """The character at which a language model is read, if the target says."""
+    if isinstance(target, Contrast):
+        target = target.this
+    return target.at if isinstance(target, Label) else None
+
+
+def _as_shares(scores: Scores, inputs: Inputs) -> Scores:
+    sizes = scores.values.abs() * inputs.mask[:, None].to(scores.values)
+    return Scores(sizes / sizes.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny))
+
+
+def _array(values: Tensor) -> np.ndarray:
+    array: np.ndarray = values.detach().float().cpu().numpy()
+    return array
+
+
+def _frozen(values: np.ndarray) -> np.ndarray:
+    values = np.array(values)
+    values.setflags(write=False)
+    return values
+
+
+def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
+    """What a reader of the explanation must know before believing it."""
+    found = []
+    if encoding.cut:
+        found.append(
+            f"truncated: the model reads {len(encoding)} tokens, the last {encoding.cut} of the text were not seen"
+        )
+    silent = [str(layer) for layer, row in zip(explanation.layers, explanation.scores, strict=True) if not row.any()]
+    if silent:
+        found.append(f"all scores are zero at layer {', '.join(silent)}")
+    if not np.isfinite(explanation.scores).all():
+        raise InputError("some scores are not finite numbers", "the model's states overflow; try float32")
+    for layer, row, error in zip(
+        explanation.layers, explanation.scores, explanation.completeness_errors or (), strict=False
+    ):
+        explained = abs(float(row.sum()))
+        if error > max(INCOMPLETE * (explained + error), 1e-3):
+            remedy = "; raise steps" if "steps" in explanation.options else ""
+            found.append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to{remedy}")
+    return replace(explanation, warnings=tuple(found)) if found else explanation
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:39]}…"

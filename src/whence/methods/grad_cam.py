@@ -1,0 +1,31 @@
+"""Grad-CAM as decoded layer saliency defines it: what of gradient x input speaks for the target."""
+
+from __future__ import annotations
+
+from whence.explanation import Meaning
+from whence.methods.gradient_x_input import gradient_x_input
+from whence.methods.question import Method, Question, Scores
+
+
+def grad_cam(question: Question) -> Scores:
+    """ReLU of gradient x activation summed over features, position by position.
+
+    The gradient is not averaged over positions first, unlike the image method of the same name.
+    """
+    return Scores(gradient_x_input(question).values.relu())
+
+
+METHOD = Method(
+    grad_cam,
+    Meaning(
+        "Grad-CAM",
+        "by how much the target would fall, to first order, if the state shrank to zero; zero where it would rise",
+        signed=False,
+        additive=True,
+        low=0.0,
+    ),
+    needs="gradients",
+    cost="1 forward, 1 backward, all layers together",
+    layers="all",
+    differentiable=True,
+)

@@ -1,0 +1,108 @@
+"""GradientSHAP: gradients at random points between baselines and the states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from whence.errors import UnknownNameError, UsageError
+from whence.explanation import Layer, Meaning
+from whence.methods.baselines import Baseline, BaselineStates, removable
+from whence.methods.options import at_least
+from whence.methods.question import Method, Question, Scores
+
+
+def gradient_shap(
+    question: Question,
+    *,
+    samples: int = 20,
+    noise: float = 0.0,
+    baseline: Baseline | Sequence[Baseline] = "auto",
+    between: Literal["states", "ids"] = "states",
+    special: bool | None = None,
+) -> Scores:
+    """The mean of (state - baseline) x gradient at random points of the way (Lundberg & Lee, 2017).
+
+    Args:
+        samples: random points a text.
+        noise: the standard deviation of Gaussian noise added to the states.
+        baseline: where the ways start (one is drawn for each sample); see `whence.methods.baselines.Baseline`.
+        between: whether points lie between states, or between token ids ("ids", as ThermoStat does: the gradient is
+            then that of whatever word has the id in between).
+        special: whether special tokens move too; by default only above the input.
+    """
+    at_least("samples", samples, 1)
+    at_least("noise", noise, 0)
+    if between not in ("states", "ids"):
+        raise UnknownNameError("between", between, ["states", "ids"])
+    choices = [baseline] if isinstance(baseline, (str, int, Tensor)) else list(baseline)
+    baselines = [BaselineStates(question, choice) for choice in choices]
+    if between == "ids" and baselines[0].id is None:
+        raise UsageError("between='ids' needs a baseline that is a token", "use baseline='pad' or 'mask'")
+    values = [_at_layer(question, layer, samples, noise, baselines, between, special) for layer in question.layers]
+    return Scores(torch.stack(values, dim=1))
+
+
+def _at_layer(
+    question: Question,
+    layer: Layer,
+    samples: int,
+    noise: float,
+    baselines: list[BaselineStates],
+    between: str,
+    special: bool | None,
+) -> Tensor:
+    h = question.states.at(layer).detach()
+    may_go = removable(question, layer, special)[..., None]
+    rows = torch.arange(len(h), device=h.device).repeat_interleave(samples)
+    ends = h[rows]
+    starts, shares = torch.empty_like(ends), torch.empty(len(rows))
+    for row, encoding in enumerate(question.inputs.encodings):
+        own = slice(row * samples, (row + 1) * samples)
+        generator = question.generator(row)
+        shares[own] = torch.rand(samples, generator=generator)
+        drawn = torch.randint(len(baselines), (samples,), generator=generator)
+        starts[own] = torch.stack([torch.where(may_go[row], baselines[i].at(layer)[row], h[row]) for i in drawn])
+        if noise:
+            shape = (samples, len(encoding), h.shape[-1])
+            ends[own, : len(encoding)] += noise * torch.randn(shape, generator=generator).to(h)
+    shares = shares.to(h)
+
+    def on_the_way(chunk: slice) -> Tensor:
+        if between == "ids":
+            return _states_of_ids_between(question, layer, rows[chunk], shares[chunk], baselines[0])
+        return torch.lerp(starts[chunk], ends[chunk], shares[chunk, None, None])
+
+    total = torch.zeros(h.shape[:2], device=h.device)
+    for chunk, gradients in question.gradients(layer, rows, on_the_way):
+        products = ((ends[chunk] - starts[chunk]).float() * gradients.float()).sum(dim=-1)
+        total.index_add_(0, rows[chunk], products / samples)
+    return total
+
+
+def _states_of_ids_between(
+    question: Question, layer: Layer, rows: Tensor, shares: Tensor, baseline: BaselineStates
+) -> Tensor:
+    """The states of the texts whose ids lie a share of the way from the baseline's ids to the text's."""
+    inputs = question.inputs
+    start = baseline.ids()[rows].double()
+    ids = torch.lerp(start, inputs.ids[rows].double(), shares[:, None].double()).long()
+    words = question.model.embed(ids)
+    if layer == "words":
+        return words
+    question.forwards += torch.bincount(rows.cpu(), minlength=len(inputs))
+    length = words.shape[1]
+    picked = inputs.rows(rows)
+    states = question.model.states(picked, words=words[:, : picked.ids.shape[1]]).at(layer)
+    return torch.nn.functional.pad(states, (0, 0, 0, length - states.shape[1]))
+
+
+METHOD = Method(
+    gradient_shap,
+    Meaning("GradientSHAP", "the token's share of f(text) - f(baseline), estimated", signed=True, additive=True),
+    needs="gradients, a baseline",
+    cost="samples x (1 forward, 1 backward) a layer",
+)

@@ -1,0 +1,32 @@
+"""Gradient x input: a state's share of the target, to first order."""
+
+from __future__ import annotations
+
+import torch
+
+from whence.explanation import Meaning
+from whence.methods.question import Method, Question, Scores
+
+
+def gradient_x_input(question: Question) -> Scores:
+    """The inner product of each state and the target's gradient there (Shrikumar et al., 2016)."""
+    products = [
+        (question.states.at(layer).detach().float() * gradient.float()).sum(dim=-1)
+        for layer, gradient in zip(question.layers, question.state_gradients(), strict=True)
+    ]
+    return Scores(torch.stack(products, dim=1))
+
+
+METHOD = Method(
+    gradient_x_input,
+    Meaning(
+        "gradient x input",
+        "by how much the target would fall, to first order, if the state shrank to zero",
+        signed=True,
+        additive=True,
+    ),
+    needs="gradients",
+    cost="1 forward, 1 backward, all layers together",
+    layers="all",
+    differentiable=True,
+)

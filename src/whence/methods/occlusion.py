@@ -1,0 +1,89 @@
+"""Occlusion: slide a window over the states and see what the target loses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from whence.explanation import Layer, Meaning
+from whence.methods.baselines import Baseline, BaselineStates, removable
+from whence.methods.options import at_least
+from whence.methods.question import Method, Question, Scores
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+
+def occlusion(
+    question: Question,
+    *,
+    window: int = 3,
+    stride: int = 1,
+    baseline: Baseline = "auto",
+    special: bool | None = None,
+    overhang: bool = False,
+) -> Scores:
+    """What the target loses when a window of tokens is taken away, averaged over a token's windows (Zeiler, 2014).
+
+    Args:
+        window: tokens taken away at a time.
+        stride: how far the window moves.
+        baseline: what stands in their place; see `whence.methods.baselines.Baseline`.
+        special: whether special tokens are taken away too; by default only above the input.
+        overhang: let windows hang over the end of the text, as they do for a text inside a padded batch.
+    """
+    at_least("window", window, 1)
+    at_least("stride", stride, 1)
+    baselines = BaselineStates(question, baseline)
+    scores = []
+    for layer in question.layers:
+        texts = removable(question, layer, special).cpu()
+        hidden, rows = (part.to(question.value.device) for part in _windows(texts, window, stride, overhang))
+        lost = question.value.detach()[rows] - masked_values(question, layer, rows, ~hidden, baselines)
+        covered = hidden.to(lost)
+        sums = torch.zeros(texts.shape, device=lost.device).index_add_(0, rows, covered * lost[:, None])
+        counts = torch.zeros_like(sums).index_add_(0, rows, covered)
+        scores.append(sums / counts.clamp(min=1))
+    return Scores(torch.stack(scores, dim=1))
+
+
+def masked_values(
+    question: Question,
+    layer: Layer,
+    rows: Int[Tensor, " row"],
+    keep: Bool[Tensor, "row token"],
+    baselines: BaselineStates,
+) -> Float[Tensor, " row"]:
+    """The target of each row when only the states marked in `keep` stay and the baseline takes the others' place."""
+    h, nothing = question.states.at(layer).detach(), baselines.at(layer)
+
+    def masked(chunk: slice) -> Float[Tensor, "row token hidden"]:
+        return torch.where(keep[chunk, :, None].to(h.device), h[rows[chunk]], nothing[rows[chunk]])
+
+    return question.values(layer, rows, masked)
+
+
+def _windows(
+    texts: Bool[Tensor, "batch token"], window: int, stride: int, overhang: bool
+) -> tuple[Bool[Tensor, "row token"], Int[Tensor, " row"]]:
+    """Every window of every text as a mask of what it hides, and the text each belongs to."""
+    masks, rows = [], []
+    for row, may_go in enumerate(texts):
+        positions = may_go.nonzero()[:, 0]
+        last = len(positions) - 1 if overhang else max(len(positions) - window + stride - 1, 0)
+        for start in range(0, last + 1, stride):
+            mask = torch.zeros_like(may_go)
+            mask[positions[start : start + window]] = True
+            masks.append(mask)
+            rows.append(row)
+    return torch.stack(masks), torch.tensor(rows)
+
+
+METHOD = Method(
+    occlusion,
+    Meaning("occlusion", "what the target loses when tokens around it are taken away", signed=True, additive=True),
+    needs="a baseline",
+    cost="1 forward a window and layer",
+)

@@ -1,0 +1,125 @@
+"""What every method is asked: which tokens of these texts carry this target, at these layers?
+
+A method is a short function of a `Question`. It reads the states of the whole texts, resumes the model from changed
+states, and returns `Scores`. The question counts the passes, keeps every forward within the token budget and picks the
+target inside it, so that no method holds more than one micro-batch of logits.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from whence.errors import NonFiniteError
+from whence.explanation import Layer, Meaning
+from whence.models.inputs import Inputs
+from whence.models.layered import LayeredModel, States
+from whence.targets import Selection
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    Build = Callable[[slice], Float[Tensor, "row token hidden"]]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A method's answer on one batch; what stands at padding is never read."""
+
+    values: Float[Tensor, "batch layer token"]
+    standard_errors: Float[Tensor, "batch layer token"] | None = None
+    completeness_errors: Float[Tensor, "batch layer"] | None = None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to answer, with what it needs, costs and means.
+
+    `differentiable` methods get states whose graph leads back to the word embeddings. `layers` is where the method
+    looks if the user does not say: "all", "blocks" (1 … L) or "words".
+    """
+
+    compute: Callable[..., Scores]
+    meaning: Meaning
+    needs: str
+    cost: str
+    layers: str = "words"
+    differentiable: bool = False
+
+
+@dataclass(eq=False)
+class Question:
+    """A padded batch of texts, what the model does with it, and what is asked about it."""
+
+    model: LayeredModel
+    inputs: Inputs
+    states: States
+    selection: Selection
+    layers: tuple[Layer, ...]
+    seed: int
+    batch_tokens: int
+    value: Float[Tensor, " batch"] = field(init=False)
+    forwards: Int[Tensor, " batch"] = field(init=False)
+    backwards: Int[Tensor, " batch"] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.value = self.selection.of(self.states.logits, self.inputs.mask)
+        if not self.value.isfinite().all():
+            raise NonFiniteError("the target is not a finite number", "look for infinite weights or another target")
+        self.forwards = torch.ones(len(self.inputs), dtype=torch.long)
+        self.backwards = torch.zeros(len(self.inputs), dtype=torch.long)
+
+    def generator(self, row: int) -> torch.Generator:
+        """Random numbers that depend on the seed and the text alone, not on the batch or the device."""
+        fingerprint = zlib.crc32(repr(self.inputs.encodings[row].ids).encode())
+        return torch.Generator().manual_seed((self.seed << 32) + fingerprint)
+
+    def state_gradients(self) -> list[Float[Tensor, "batch token hidden"]]:
+        """The target's gradient at every layer asked about, from one backward pass."""
+        states = [self.states.at(layer) for layer in self.layers]
+        gradients = torch.autograd.grad(self.value.sum(), states, allow_unused=True)
+        self.backwards += 1
+        return [torch.zeros_like(h) if g is None else g for h, g in zip(states, gradients, strict=True)]
+
+    def values(self, layer: Layer, rows: Int[Tensor, " row"], build: Build) -> Float[Tensor, " row"]:
+        """The target of each row (an index into the batch) when h_layer is what `build` gives for a slice of rows."""
+        found = []
+        with torch.inference_mode():
+            for chunk, inputs in self._micro_batches(rows):
+                hidden = build(chunk)[:, : inputs.ids.shape[1]]
+                logits = self.model.resume(layer, hidden, inputs)
+                found.append(self.selection.rows(rows[chunk]).of(logits, inputs.mask))
+        self.forwards += torch.bincount(rows.cpu(), minlength=len(self.inputs))
+        return torch.cat(found) if found else torch.zeros(0, device=rows.device)
+
+    def gradients(
+        self, layer: Layer, rows: Int[Tensor, " row"], build: Build
+    ) -> Iterator[tuple[slice, Float[Tensor, "row token hidden"]]]:
+        """The target's gradient at the changed h_layer, a slice of rows at a time."""
+        length = self.inputs.ids.shape[1]
+        for chunk, inputs in self._micro_batches(rows):
+            with torch.enable_grad():
+                hidden = build(chunk)[:, : inputs.ids.shape[1]].detach().requires_grad_()
+                logits = self.model.resume(layer, hidden, inputs)
+                value = self.selection.rows(rows[chunk]).of(logits, inputs.mask)
+                gradient = torch.autograd.grad(value.sum(), hidden)[0]
+            yield chunk, torch.nn.functional.pad(gradient, (0, 0, 0, length - gradient.shape[1]))
+        passes = torch.bincount(rows.cpu(), minlength=len(self.inputs))
+        self.forwards += passes
+        self.backwards += passes
+
+    def _micro_batches(self, rows: Int[Tensor, " row"]) -> Iterator[tuple[slice, Inputs]]:
+        """Consecutive rows, as many at a time as the token budget allows."""
+        lengths = [len(self.inputs.encodings[row]) for row in rows.tolist()]
+        start, longest = 0, 0
+        for end, length in enumerate([*lengths, 0]):
+            longest = max(longest, length)
+            if end == len(lengths) or (end > start and longest * (end - start + 1) > self.batch_tokens):
+                if end > start:
+                    yield slice(start, end), self.inputs.rows(rows[start:end])
+                start, longest = end, length

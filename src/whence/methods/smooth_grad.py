@@ -1,0 +1,76 @@
+"""SmoothGrad: the gradient averaged over noisy copies of the states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from whence.errors import UnknownNameError
+from whence.explanation import Layer, Meaning
+from whence.methods.options import at_least
+from whence.methods.question import Method, Question, Scores
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+def smooth_grad(
+    question: Question, *, samples: int = 10, noise: float = 0.1, reduce: Literal["norm", "sum"] = "norm"
+) -> Scores:
+    """The mean gradient under Gaussian noise (Smilkov et al., 2017).
+
+    Args:
+        samples: noisy copies a text.
+        noise: the noise's standard deviation, as a share of the range (max - min) of the text's states at the layer.
+        reduce: "norm" (L2) or "sum" of the mean gradient over features.
+    """
+    at_least("samples", samples, 1)
+    at_least("noise", noise, 0)
+    if reduce not in ("norm", "sum"):
+        raise UnknownNameError("reduce", reduce, ["norm", "sum"])
+    rows = torch.arange(len(question.inputs), device=question.inputs.ids.device).repeat_interleave(samples)
+    scores = []
+    for layer in question.layers:
+        h = question.states.at(layer).detach()
+        mean = torch.zeros_like(h, dtype=torch.float32)
+        noisy = _noisy_states(question, layer, samples, noise)
+        for chunk, gradients in question.gradients(layer, rows, lambda chunk: noisy[chunk]):  # noqa: B023
+            mean.index_add_(0, rows[chunk], gradients.float() / samples)
+        scores.append(mean.norm(dim=-1) if reduce == "norm" else _sum(mean))
+    return Scores(torch.stack(scores, dim=1))
+
+
+def _sum(gradients: Float[Tensor, "batch token hidden"]) -> Float[Tensor, "batch token"]:
+    """The sum over features, zero where nothing but rounding is left of it.
+
+    Below a LayerNorm the sum is zero in theory (a shift of all features changes nothing), so that without this the
+    scores of BERT's and RoBERTa's word embeddings would be rounding errors.
+    """
+    sums = gradients.sum(dim=-1)
+    return sums.masked_fill(sums.abs() < 1e-5 * gradients.abs().sum(dim=-1), 0.0)
+
+
+def _noisy_states(question: Question, layer: Layer, samples: int, noise: float) -> Float[Tensor, "row token hidden"]:
+    """`samples` consecutive noisy copies of each text's states; padding gets no noise."""
+    h = question.states.at(layer).detach()
+    copies = h.repeat_interleave(samples, dim=0)
+    for row, encoding in enumerate(question.inputs.encodings):
+        real = h[row, : len(encoding)]
+        spread = noise * (real.max() - real.min())
+        drawn = torch.randn(samples, *real.shape, generator=question.generator(row))
+        copies[row * samples : (row + 1) * samples, : len(encoding)] += spread * drawn.to(h)
+    return copies
+
+
+METHOD = Method(
+    smooth_grad,
+    Meaning(
+        "SmoothGrad", "how fast the target changes when the state moves, averaged over noise", signed=False,
+        additive=False, low=0.0,
+    ),
+    needs="gradients",
+    cost="samples x (1 forward, 1 backward) a layer",
+    layers="words",
+)  # fmt: skip

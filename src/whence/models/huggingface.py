@@ -1,0 +1,207 @@
+"""Hugging Face models as layered models: blocks found by structure, heads by the library's own names."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from whence.errors import ModelError, UnknownArchitectureError, UsageError
+from whence.explanation import ModelRecord
+from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, VocabularyLabels, read_position, text_config
+from whence.models.inputs import Inputs
+from whence.models.layered import LayeredModel
+from whence.models.stack import Stack
+from whence.targets import TASKS, ClassLabels, Labels, Reading, Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+# transformers names its classes after the head they carry
+HEADS: dict[str, Task] = {
+    "ForSequenceClassification": "classification",
+    "ForQuestionAnswering": "question_answering",
+    "ForTokenClassification": "token_classification",
+    "ForMaskedLM": "masked_lm",
+    "ForCausalLM": "causal_lm",
+    "LMHeadModel": "causal_lm",
+}
+
+
+def wrap_hugging_face(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    task: Task | None = None,
+    blocks: Sequence[nn.Module] | None = None,
+    decoder: nn.Module | None = None,
+) -> LayeredModel:
+    """A loaded Hugging Face model and its tokenizer as a layered model; neither is changed."""
+    task = task or _task_of(model)
+    found = find_blocks(model) if blocks is None else tuple(blocks)
+    n_layers = int(getattr(text_config(model), "num_hidden_layers", len(found))) if blocks is None else len(found)
+    reader = HuggingFaceTokenizer(model, tokenizer, task)
+    vocabulary = task in ("masked_lm", "causal_lm")
+    labels: Labels = VocabularyLabels(tokenizer) if vocabulary else ClassLabels(_label_names(model, task))
+    single = task == "classification" and model.config.num_labels == 1
+    several = getattr(model.config, "problem_type", None) == "multi_label_classification"
+    return LayeredModel(
+        module=model,
+        stack=Stack(model.get_input_embeddings(), found, n_layers),
+        tokenizer=reader,
+        reading=Reading(task, labels, "none" if single else "sigmoid" if several else "softmax"),
+        record=ModelRecord(
+            id=str(model.config.name_or_path or type(model).__name__),
+            revision=getattr(model.config, "_commit_hash", None),
+            architecture=type(model).__name__,
+            task=task,
+        ),
+        run=lambda inputs: _logits(model, inputs),
+        attend=lambda inputs: _attentions(model, inputs),
+        read_position=read_position(task, reader) if vocabulary else None,
+        decoder=decoder,
+    )
+
+
+def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
+    """The model's stack of blocks: the outermost list of alike modules whose length fits the number of layers.
+
+    ALBERT shares blocks among layers, so a list whose length divides the number of layers is accepted where no list
+    has exactly that length.
+    """
+    config = text_config(model)
+    wanted = getattr(config, "num_hidden_layers", None)
+    lists = {
+        name: part
+        for name, part in model.named_modules()
+        if isinstance(part, nn.ModuleList) and len(part) and len({type(block) for block in part}) == 1
+    }
+    fitting = {name: part for name, part in lists.items() if wanted and len(part) == wanted}
+    if not fitting and wanted and getattr(config, "num_hidden_groups", None):
+        fitting = {name: part for name, part in lists.items() if len(part) == config.num_hidden_groups}
+    outermost = [name for name in fitting if not any(name.startswith(f"{other}.") for other in fitting)]
+    if len(outermost) == 1:
+        return tuple(fitting[outermost[0]])
+    looked = f"a list of {wanted} alike blocks (config.num_hidden_layers)" if wanted else "config.num_hidden_layers"
+    shown = ", ".join(f"{name} ({len(part)} x {type(part[0]).__name__})" for name, part in lists.items()) or "no list"
+    example = f"model.{next(iter(lists))}" if lists else "[first_block, second_block]"
+    raise UnknownArchitectureError(
+        f"{'no' if not outermost else 'more than one'} stack of blocks found in {type(model).__name__}",
+        f"  looked for:  {looked}\n  found:       {shown}\n"
+        f"  next:        whence.load(model, tokenizer, blocks={example})",
+    )
+
+
+def _task_of(model: nn.Module) -> Task:
+    for ending, task in HEADS.items():
+        if type(model).__name__.endswith(ending):
+            return task
+    raise UsageError(
+        f"the head of {type(model).__name__} does not tell what the model is for",
+        f"load a class with a head, or say task= one of: {', '.join(TASKS)}",
+    )
+
+
+def _label_names(model: PreTrainedModel, task: Task) -> tuple[str, ...]:
+    if task == "question_answering":
+        return ("start", "end")
+    names: Any = model.config.id2label
+    return tuple(str(names[index]) for index in range(len(names)))
+
+
+def _logits(model: PreTrainedModel, inputs: Inputs) -> Float[Tensor, "batch *token label"]:
+    with _vocabulary_read_at(model, inputs), _padding_known(model, inputs):
+        output = model(**_arguments(model, inputs))
+    if inputs.read_at is not None:
+        logits: Tensor = output.logits
+        return logits[:, 0] if logits.shape[1] == 1 else logits[torch.arange(len(logits)), inputs.read_at]
+    if "start_logits" in output:
+        return torch.stack([output.start_logits, output.end_logits], dim=-1)
+    if "logits" not in output:
+        raise ModelError(f"{type(model).__name__} returned no logits", "load a class with a head")
+    return output.logits  # type: ignore[no-any-return]
+
+
+def _arguments(model: PreTrainedModel, inputs: Inputs) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "input_ids": inputs.ids,
+        "attention_mask": inputs.mask.long(),
+        **inputs.features,
+        "return_dict": True,
+    }
+    if "use_cache" in inspect.signature(model.forward).parameters:
+        arguments["use_cache"] = False
+    return arguments
+
+
+@contextmanager
+def _vocabulary_read_at(model: PreTrainedModel, inputs: Inputs) -> Iterator[None]:
+    """Let the last matrix of a language model see one token a row, so that no row holds a whole table of logits."""
+    head: nn.Module | None = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    if inputs.read_at is None or head is None:
+        yield
+        return
+    rows = torch.arange(len(inputs), device=inputs.ids.device)
+
+    def keep_one(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        hidden, *rest = args
+        return (hidden[rows, inputs.read_at][:, None], *rest)
+
+    handle = head.register_forward_pre_hook(keep_one)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def _padding_known(model: PreTrainedModel, inputs: Inputs) -> Iterator[None]:
+    """Decoders classify at the last token that is not padding, and refuse a batch where config names no padding."""
+    config = text_config(model)
+    if getattr(config, "pad_token_id", None) is not None or len(inputs) == 1:
+        yield
+        return
+    absent = object()
+    before = config.__dict__.get("pad_token_id", absent)
+    used = set(inputs.ids[inputs.mask].tolist())
+    padding = inputs.ids[~inputs.mask]
+    config.pad_token_id = int(padding[0]) if len(padding) else next(i for i in range(len(used) + 1) if i not in used)
+    try:
+        yield
+    finally:
+        if before is absent:
+            del config.pad_token_id
+        else:
+            config.pad_token_id = before
+
+
+def _attentions(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "batch head query key"]]:
+    """Each block's attention weights; the fused kernels give none, so the plain one serves for this call only."""
+    with _eager_attention(model), _padding_known(model, inputs), _vocabulary_read_at(model, inputs):
+        weights = model(**_arguments(model, inputs), output_attentions=True).attentions
+    if not weights:
+        raise ModelError(f"{type(model).__name__} gives no attention weights", "choose another method")
+    return list(weights)
+
+
+@contextmanager
+def _eager_attention(model: PreTrainedModel) -> Iterator[None]:
+    parts: list[Any] = [part for part in model.modules() if hasattr(part, "config")]
+    configs = {id(part.config): part.config for part in parts if hasattr(part.config, "_attn_implementation_internal")}
+    before = {key: config._attn_implementation_internal for key, config in configs.items()}
+    loud = logging.getLogger("transformers.modeling_utils")
+    level = loud.level
+    loud.setLevel(logging.ERROR)
+    try:
+        model.set_attn_implementation("eager")
+        yield
+    finally:
+        loud.setLevel(level)
+        for key, config in configs.items():
+            config._attn_implementation_internal = before[key]

@@ -1,0 +1,153 @@
+"""Texts on their way into a model: one encoded text, and a padded batch of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import regex
+import torch
+from torch import Tensor
+
+from whence.errors import UsageError
+from whence.explanation import Token
+from whence.words import word_of, word_spans
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """One text (or pair of texts) as a model reads it.
+
+    `features` holds one number a token for each further input of the model (such as token types), `cut` counts the
+    tokens lost to truncation.
+    """
+
+    text: str
+    pair: str | None
+    tokens: tuple[Token, ...]
+    features: Mapping[str, Sequence[int]]
+    cut: int = 0
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def ids(self) -> list[int]:
+        return [token.id for token in self.tokens]
+
+
+class Tokenizer(Protocol):
+    """Turns a text into an `Encoding`. `padding`, `masking` and `unknown` are ids, or None where there is none."""
+
+    padding: int | None
+    masking: int | None
+
+    def encode(self, text: str, pair: str | None) -> Encoding: ...
+
+    def id_of(self, token: str) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A batch of encoded texts, padded on the right.
+
+    Right padding keeps every position where it would be without padding, in encoders and (since nothing looks ahead)
+    in decoders, so one text alone and in any batch see the same thing. `read_at` says at which token a language
+    model's vocabulary is read, one a row.
+    """
+
+    encodings: tuple[Encoding, ...]
+    ids: Int[Tensor, "batch token"]
+    mask: Bool[Tensor, "batch token"]
+    features: Mapping[str, Int[Tensor, "batch token"]]
+    read_at: Int[Tensor, " batch"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.encodings)
+
+    @property
+    def special(self) -> Bool[Tensor, "batch token"]:
+        """Which tokens the tokenizer added; padding counts too."""
+        special = torch.ones_like(self.mask)
+        for row, encoding in enumerate(self.encodings):
+            flags = [token.special for token in encoding.tokens]
+            special[row, : len(flags)] = torch.tensor(flags, device=special.device)
+        return special
+
+    def rows(self, rows: Int[Tensor, " row"]) -> Inputs:
+        """The given rows, in that order, repeats allowed, without padding that none of them needs."""
+        picked = tuple(self.encodings[row] for row in rows.tolist())
+        length = max(len(encoding) for encoding in picked)
+        return Inputs(
+            picked,
+            self.ids[rows, :length],
+            self.mask[rows, :length],
+            {name: values[rows, :length] for name, values in self.features.items()},
+            None if self.read_at is None else self.read_at[rows],
+        )
+
+
+def collate(
+    encodings: Sequence[Encoding], padding: int | None, read_at: Sequence[int] | None, device: torch.device
+) -> Inputs:
+    """Pad a batch. Without a padding token an id that occurs nowhere in the batch serves: it is never attended to."""
+    if padding is None:
+        used = {token.id for encoding in encodings for token in encoding.tokens}
+        padding = next(number for number in range(len(used) + 1) if number not in used)
+    length = max(len(encoding) for encoding in encodings)
+
+    def padded(rows: Sequence[Sequence[int]], filler: int) -> Tensor:
+        return torch.tensor([[*row, *[filler] * (length - len(row))] for row in rows], device=device)
+
+    return Inputs(
+        tuple(encodings),
+        padded([encoding.ids for encoding in encodings], padding),
+        padded([[1] * len(encoding) for encoding in encodings], 0).bool(),
+        {name: padded([encoding.features[name] for encoding in encodings], 0) for name in encodings[0].features},
+        None if read_at is None else torch.tensor(read_at, device=device),
+    )
+
+
+class WordTokenizer:
+    """A tokenizer for plain modules: words and punctuation marks, looked up in a dictionary.
+
+    >>> tokenizer = WordTokenizer({"<pad>": 0, "<unk>": 1, "good": 2, "film": 3})
+    >>> [(token.text, token.id) for token in tokenizer.encode("Good film!", None).tokens]
+    [('good', 2), ('film', 3), ('!', 1)]
+    """
+
+    def __init__(
+        self,
+        vocabulary: Mapping[str, int],
+        *,
+        lower_case: bool = True,
+        padding: str = "<pad>",
+        unknown: str = "<unk>",
+        masking: str = "<mask>",
+    ) -> None:
+        self.vocabulary = dict(vocabulary)
+        self.lower_case = lower_case
+        self.padding = self.vocabulary.get(padding)
+        self.masking = self.vocabulary.get(masking)
+        self.unknown = self.vocabulary.get(unknown)
+
+    def id_of(self, token: str) -> int | None:
+        return self.vocabulary.get(token)
+
+    def encode(self, text: str, pair: str | None) -> Encoding:
+        if pair is not None:
+            raise UsageError("a WordTokenizer reads one text, not a pair", "join the two texts into one")
+        spans = word_spans(text)
+        tokens = []
+        for match in regex.finditer(r"\w+(?:['’]\w+)?|[^\w\s]", text):
+            piece = match.group().lower() if self.lower_case else match.group()
+            number = self.vocabulary.get(piece, self.unknown)
+            if number is None:
+                raise UsageError(f"{piece!r} is not in the vocabulary", "add '<unk>' to the vocabulary")
+            start, end = match.span()
+            tokens.append(Token(piece, number, start, end, word=word_of(start, end, text, spans)))
+        return Encoding(text, None, tuple(tokens), {})

@@ -1,0 +1,137 @@
+"""The one abstraction: a model that turns a text into states h_0 … h_L and can be resumed from any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from whence.errors import ModelError, UnknownNameError, UsageError
+from whence.explanation import Layer, ModelRecord
+from whence.models.inputs import Encoding, Inputs, Tokenizer, collate
+from whence.models.stack import AsFound, Stack
+from whence.targets import Reading
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+Layers = Layer | Iterable[Layer]
+"""What may be given as `layers=`: "all" (0 … L), one layer, or several; negative numbers count from the top."""
+
+
+@dataclass(frozen=True)
+class States:
+    """Everything one forward pass gives: the word embeddings, h_0 … h_L, and the logits."""
+
+    words: Float[Tensor, "batch token embedding"]
+    hidden: tuple[Float[Tensor, "batch token hidden"], ...]
+    logits: Float[Tensor, "batch *token label"]
+
+    def at(self, layer: Layer) -> Float[Tensor, "batch token hidden"]:
+        return self.words if layer == "words" else self.hidden[layer]
+
+
+@dataclass(frozen=True, eq=False)
+class LayeredModel:
+    """A text model as a stack of layers. `whence.load` makes one from whatever you have.
+
+    `run` calls the module on a batch and returns its logits; `attend` returns each block's attention weights, or is
+    None where there are none; `held()` keeps the model in evaluation mode over many calls; `read_position` says at
+    which token a language model's vocabulary is read; `decoder` is a masked-language-model head that reads states as
+    words, if one is known.
+    """
+
+    module: nn.Module
+    stack: Stack
+    tokenizer: Tokenizer
+    reading: Reading
+    record: ModelRecord
+    run: Callable[[Inputs], Float[Tensor, "batch *token label"]]
+    attend: Callable[[Inputs], list[Float[Tensor, "batch head query key"]]] | None = None
+    read_position: Callable[[Encoding, int | None], int] | None = None
+    decoder: nn.Module | None = None
+    held: AsFound = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "held", AsFound(self.module))
+
+    @property
+    def n_layers(self) -> int:
+        """L, the number of blocks; there are L + 1 layers, 0 … L."""
+        return self.stack.n_layers
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.stack.embedding.parameters()).device
+
+    def layers(self, layers: Layers) -> tuple[Layer, ...]:
+        """The layers asked for, checked, lowest first, each once."""
+        asked: list[Layer] = [layers] if isinstance(layers, (int, str)) else list(layers)
+        found: set[Layer] = set()
+        for layer in asked:
+            if layer == "words":
+                found.add("words")
+            elif str(layer) == "all":
+                found.update(range(self.n_layers + 1))
+            elif type(layer) is int and -self.n_layers - 1 <= layer <= self.n_layers:
+                found.add(layer % (self.n_layers + 1))
+            else:
+                raise UnknownNameError("layer", layer, ["all", "words", *range(self.n_layers + 1)])
+        if not found:
+            raise UsageError("no layer was asked for", "give layers='all' or a list such as [0, 3]")
+        return tuple(sorted(found, key=lambda layer: -1 if layer == "words" else int(layer)))
+
+    def encode(self, text: str, pair: str | None = None) -> Encoding:
+        """One text (and its pair) as the model reads it."""
+        return self.tokenizer.encode(text, pair)
+
+    def collate(self, encodings: Sequence[Encoding], at: int | None = None) -> Inputs:
+        """A padded batch on the model's device; `at` is the character at which a masked language model is read."""
+        read_at = None
+        if self.read_position is not None:
+            read_at = [self.read_position(encoding, at) for encoding in encodings]
+        return collate(encodings, self.tokenizer.padding, read_at, self.device)
+
+    def states(
+        self,
+        inputs: Inputs,
+        *,
+        words: Float[Tensor, "batch token embedding"] | None = None,
+        differentiable: bool = False,
+    ) -> States:
+        """h_0 … h_L and the logits in one forward pass, from other word embeddings if given.
+
+        Differentiable from the word embeddings up if asked.
+        """
+        with (
+            self.held(),
+            torch.inference_mode(False),
+            torch.set_grad_enabled(differentiable),
+            self.stack.recording(differentiable=differentiable, words=words) as trace,
+        ):
+            logits = self.run(inputs)
+        if trace.words is None:
+            raise ModelError("the word embedding was not called in the forward pass", "give it as embedding=")
+        return States(trace.words, tuple(trace.hidden), logits)
+
+    def embed(self, ids: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token embedding"]:
+        """The raw word embeddings of any ids."""
+        with self.held(), torch.no_grad():
+            words: Tensor = self.stack.embedding(ids)
+            return words
+
+    def resume(
+        self, layer: Layer, hidden: Float[Tensor, "batch token hidden"], inputs: Inputs
+    ) -> Float[Tensor, "batch *token label"]:
+        """The rest of the forward pass from `hidden` in place of h_layer: logits, differentiable in `hidden`."""
+        if layer != "words" and not 0 <= layer <= self.n_layers:
+            raise UnknownNameError("layer", layer, ["words", *range(self.n_layers + 1)])
+        with self.held():
+            if not self.stack.seen:
+                with torch.no_grad(), self.stack.recording():
+                    self.run(inputs)
+            with self.stack.resuming(layer, hidden):
+                return self.run(inputs)

@@ -1,0 +1,144 @@
+"""`whence.load`: one door for the embedded model, hub ids, folders, loaded models and plain modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from whence.errors import FileError, UnknownNameError, UsageError, WhenceError
+from whence.models.inputs import Tokenizer
+from whence.models.layered import LayeredModel
+from whence.targets import TASKS, Task
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Source = str | Path | nn.Module | tuple[nn.Module, Any]
+
+
+def load(
+    source: Source = "sentiment",
+    tokenizer: PreTrainedTokenizerBase | Tokenizer | None = None,
+    *,
+    task: Task | None = None,
+    revision: str | None = None,
+    blocks: Sequence[nn.Module] | None = None,
+    embedding: nn.Module | None = None,
+    labels: Sequence[str] | None = None,
+    **options: Any,
+) -> LayeredModel:
+    """Make a layered model from whatever you have. The model keeps its dtype and device and is never changed.
+
+    >>> import whence
+    >>> whence.load().n_layers
+    6
+
+    Args:
+        source: "sentiment" or "topic" (the embedded models), a folder, a hub id, a loaded Hugging Face model, or a
+            plain torch module. A loaded model and its tokenizer may also come as a pair.
+        tokenizer: the tokenizer of a loaded model; for a plain module any object like `whence.WordTokenizer`.
+        task: what the model is for, where its head does not tell.
+        revision: the branch, tag or commit of a hub model.
+        blocks: the layers, lowest first, where they are not found by themselves; always for plain modules.
+        embedding: a plain module's word embedding, if it has more than one table.
+        labels: a plain module's label names.
+        options: passed on to `from_pretrained` (dtype, device_map, token, ...).
+    """
+    if isinstance(source, tuple):
+        if len(source) != 2 or tokenizer is not None:
+            raise UsageError("expected (model, tokenizer)", "whence.load((model, tokenizer))")
+        source, tokenizer = source
+    if task is not None and task not in TASKS:
+        raise UnknownNameError("task", task, TASKS)
+    if isinstance(source, nn.Module):
+        if options or revision:
+            raise UnknownNameError("option for a loaded model", next(iter(options), "revision"), ["task", "blocks"])
+        return _wrap(source, tokenizer, task, blocks, embedding, labels)
+    for name, value in {"tokenizer": tokenizer, "blocks": blocks, "embedding": embedding, "labels": labels}.items():
+        if value is not None:
+            raise UsageError(f"{name}= goes with a loaded model, not with a name", "load the model first")
+    return _by_name(str(source), task, revision, options)
+
+
+def _wrap(
+    module: nn.Module,
+    tokenizer: Any,
+    task: Task | None,
+    blocks: Sequence[nn.Module] | None,
+    embedding: nn.Module | None,
+    labels: Sequence[str] | None,
+) -> LayeredModel:
+    module = getattr(module, "_orig_mod", module)  # a compiled module would not see its blocks replaced
+    if tokenizer is None:
+        raise UsageError("a loaded model needs its tokenizer", "whence.load(model, tokenizer)")
+    if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
+        from whence.models.huggingface import wrap_hugging_face
+
+        return wrap_hugging_face(module, tokenizer, task=task, blocks=blocks)  # type: ignore[arg-type]
+    from whence.models.plain import wrap_module
+
+    if blocks is None or labels is None:
+        raise UsageError(
+            f"{type(module).__name__} is a plain module: whence must be told its layers and labels",
+            "whence.load(module, tokenizer, blocks=[module.first, module.second], labels=['no', 'yes'])",
+        )
+    return wrap_module(module, tokenizer, blocks=blocks, embedding=embedding, labels=labels)
+
+
+def _by_name(name: str, task: Task | None, revision: str | None, options: dict[str, Any]) -> LayeredModel:
+    from whence.embedded import NAMES, load_embedded
+
+    if name in NAMES and not Path(name).exists():
+        from whence.models.huggingface import wrap_hugging_face
+
+        model, tokenizer, decoder = load_embedded(name)
+        return wrap_hugging_face(model, tokenizer, decoder=decoder)
+    if any(mark in name for mark in ("./", "../", "~", "\\")) or name.startswith("/") or Path(name).is_file():
+        name = str(Path(name).expanduser())
+        if not Path(name).is_dir():
+            raise FileError(f"no model folder {name!r}", "give a folder with config.json and model.safetensors")
+    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+        raise FileError(f"{name!r} holds no config.json", "give a folder that save_pretrained wrote")
+    try:
+        return _from_pretrained(name, task, revision, options)
+    except WhenceError:
+        raise
+    except (OSError, ValueError, KeyError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise FileError(
+            f"cannot load {name!r}: {reason}",
+            f"give a folder, a hub id, or one of: {', '.join(NAMES)}",
+        ) from error
+
+
+def _from_pretrained(name: str, task: Task | None, revision: str | None, options: dict[str, Any]) -> LayeredModel:
+    """A model and its tokenizer by hub id or folder; weights are safetensors, remote code only if `options` says so."""
+    import transformers
+
+    from whence.models.huggingface import HEADS, wrap_hugging_face
+
+    classes: dict[Task, Any] = {
+        "classification": transformers.AutoModelForSequenceClassification,
+        "question_answering": transformers.AutoModelForQuestionAnswering,
+        "token_classification": transformers.AutoModelForTokenClassification,
+        "masked_lm": transformers.AutoModelForMaskedLM,
+        "causal_lm": transformers.AutoModelForCausalLM,
+    }
+    access = {"trust_remote_code", "token", "cache_dir", "local_files_only"} & set(options)
+    shared = {"revision": revision, **{key: options[key] for key in access}}
+    if task is None:
+        named = transformers.AutoConfig.from_pretrained(name, **shared).architectures or []
+        known = [task for ending, task in HEADS.items() for architecture in named if architecture.endswith(ending)]
+        if not known:
+            raise UsageError(
+                f"{name!r} does not say what it is for (architectures: {', '.join(named) or 'none'})",
+                f"say task= one of: {', '.join(TASKS)}",
+            )
+        task = known[0]
+    options = {"use_safetensors": True, **options}
+    model = classes[task].from_pretrained(name, revision=revision, **options)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
+    return wrap_hugging_face(model, tokenizer, task=task)

@@ -1,0 +1,174 @@
+"""A model's stack of blocks, read and resumed without touching the model's own code.
+
+The model runs its own forward, so that masks, positions, final norm and head stay its own. For the time of one call the
+blocks' `forward` is wrapped: to record a state, to put another state in its place, or to hand a given state on without
+running the block at all. Layers are counted by calls, not by modules, because ALBERT calls one block many times.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from whence.errors import ModelError
+from whence.explanation import Layer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+_ABSENT = object()
+
+
+@dataclass
+class Trace:
+    """The states of one forward pass, as they come."""
+
+    words: Float[Tensor, "batch token hidden"] | None = None
+    hidden: list[Float[Tensor, "batch token hidden"]] = field(default_factory=list)
+
+
+class Stack:
+    """The word embedding and the blocks of one model."""
+
+    def __init__(self, embedding: nn.Module, blocks: Sequence[nn.Module], n_layers: int) -> None:
+        self.embedding = embedding
+        self.blocks = tuple(dict.fromkeys(blocks))
+        self.n_layers = n_layers
+        self._others_returned: int | None = None  # values a block returns beside its state; None: a bare tensor
+        self._seen = False
+
+    @property
+    def seen(self) -> bool:
+        """Whether a recording has shown in which form the blocks return their state; `resuming` needs to know."""
+        return self._seen
+
+    @contextmanager
+    def recording(
+        self, *, differentiable: bool = False, words: Float[Tensor, "batch token embedding"] | None = None
+    ) -> Iterator[Trace]:
+        """Record the states of the one forward pass run inside, with other word embeddings if given.
+
+        A differentiable recording starts its graph at the word embeddings.
+        """
+        trace = Trace()
+
+        def keep_words(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+            output = output if words is None else words
+            trace.words = output.detach().requires_grad_() if differentiable else output
+            return trace.words
+
+        def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
+            if not trace.hidden:
+                trace.hidden.append(args[0] if args else kwargs[name])
+            output = forward(*args, **kwargs)
+            trace.hidden.append(self._state_of(output))
+            return output
+
+        with ExitStack() as stack:
+            handle = self.embedding.register_forward_hook(keep_words)
+            stack.callback(handle.remove)
+            stack.enter_context(self._wrapped(run))
+            yield trace
+        if len(trace.hidden) != self.n_layers + 1:
+            counted = max(len(trace.hidden) - 1, 0)
+            raise ModelError(
+                f"expected {self.n_layers} calls of the blocks in a forward pass, counted {counted}",
+                "give the blocks yourself: whence.load(model, tokenizer, blocks=[...])",
+            )
+
+    @contextmanager
+    def resuming(self, layer: Layer, hidden: Float[Tensor, "batch token hidden"]) -> Iterator[None]:
+        """Inside, a forward pass takes `hidden` for the state of `layer` and runs only the blocks above."""
+        if layer == "words":
+            handle = self.embedding.register_forward_hook(lambda module, args, output: hidden)
+            try:
+                yield
+            finally:
+                handle.remove()
+            return
+        calls = 0
+
+        def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls <= layer:
+                return hidden if self._others_returned is None else (hidden, *[None] * self._others_returned)
+            if calls == 1:
+                return forward(hidden, *args[1:], **{key: value for key, value in kwargs.items() if key != name})
+            return forward(*args, **kwargs)
+
+        with self._wrapped(run):
+            yield
+
+    def _state_of(self, output: Any) -> Tensor:
+        """A block returns its state bare or first in a tuple, depending on the family."""
+        self._seen = True
+        if isinstance(output, Tensor):
+            self._others_returned = None
+            return output
+        self._others_returned = len(output) - 1
+        state: Tensor = output[0]
+        return state
+
+    @contextmanager
+    def _wrapped(self, run: Callable[..., Any]) -> Iterator[None]:
+        """Give every block a forward that goes through `run`, and take it away again whatever happens."""
+        before = [(block, block.__dict__.get("forward", _ABSENT)) for block in self.blocks]
+        try:
+            for block in self.blocks:
+                block.forward = self._wrapper(block.forward, run)
+            yield
+        finally:
+            for block, forward in before:
+                if forward is _ABSENT:
+                    block.__dict__.pop("forward", None)
+                else:
+                    block.forward = forward
+
+    @staticmethod
+    def _wrapper(forward: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
+        name = next(iter(inspect.signature(forward).parameters))
+        return lambda *args, **kwargs: run(forward, args, kwargs, name)
+
+
+class AsFound:
+    """Evaluation mode and frozen weights inside; afterwards every flag as it was, also after an exception.
+
+    One thread at a time; entering again from inside changes nothing.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        self._lock = threading.RLock()
+        self._entered = False
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._entered:
+                yield
+                return
+            self._entered = True
+            modes = [(part, part.training) for part in self._module.modules()]
+            flags = [(parameter, parameter.requires_grad) for parameter in self._module.parameters()]
+            recurrent = any(isinstance(part, nn.RNNBase) for part, _ in modes)
+            try:
+                self._module.eval()
+                for parameter, _ in flags:
+                    parameter.requires_grad_(False)
+                # cuDNN refuses the backward pass of a recurrent net in evaluation mode
+                with torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext():
+                    yield
+            finally:
+                self._entered = False
+                for part, training in modes:
+                    part.training = training
+                for parameter, flag in flags:
+                    parameter.requires_grad_(flag)
