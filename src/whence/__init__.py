@@ -1,25 +1,47 @@
 """whence: which words a text model's decision rests on, at which layer that was settled, and how far to believe it."""
 
-from whence.errors import (
-    FileError,
-    InputError,
-    ModelError,
-    NonFiniteError,
-    UnknownArchitectureError,
-    UnknownNameError,
-    UsageError,
-    WhenceError,
-    WhenceWarning,
-)
-from whence.explanation import Explanation, Layer, Meaning, Token, Word
-from whence.methods import METHODS
-from whence.methods.explain import explain
-from whence.methods.presets import PRESETS
-from whence.methods.question import Method, Question, Scores
-from whence.models.inputs import Encoding, Inputs, WordTokenizer
-from whence.models.layered import LayeredModel, States
-from whence.models.loading import load
-from whence.targets import Contrast, Label, Span
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from whence.errors import (
+        FileError,
+        InputError,
+        ModelError,
+        NonFiniteError,
+        UnknownArchitectureError,
+        UnknownNameError,
+        UsageError,
+        WhenceError,
+        WhenceWarning,
+    )
+    from whence.explanation import Explanation, Layer, Meaning, Token, Word
+    from whence.methods import METHODS
+    from whence.methods.explain import explain
+    from whence.methods.presets import PRESETS
+    from whence.methods.question import Method, Question, Scores
+    from whence.models.inputs import Encoding, Inputs, WordTokenizer
+    from whence.models.layered import LayeredModel, States
+    from whence.models.loading import load
+    from whence.targets import Contrast, Label, Span
+
+# Names load when they are first used, so that `whence --help` need not wait for torch.
+_HOME = {
+    "whence.errors": (
+        "FileError", "InputError", "ModelError", "NonFiniteError", "UnknownArchitectureError", "UnknownNameError",
+        "UsageError", "WhenceError", "WhenceWarning",
+    ),
+    "whence.explanation": ("Explanation", "Layer", "Meaning", "Token", "Word"),
+    "whence.methods": ("METHODS",),
+    "whence.methods.explain": ("explain",),
+    "whence.methods.presets": ("PRESETS",),
+    "whence.methods.question": ("Method", "Question", "Scores"),
+    "whence.models.inputs": ("Encoding", "Inputs", "WordTokenizer"),
+    "whence.models.layered": ("LayeredModel", "States"),
+    "whence.models.loading": ("load",),
+    "whence.targets": ("Contrast", "Label", "Span"),
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "METHODS",
@@ -52,3 +74,15 @@ __all__ = [
     "explain",
     "load",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'whence' has no attribute {name!r}")
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

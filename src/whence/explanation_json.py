@@ -3,104 +3,73 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from whence.errors import FileError
-from whence.explanation import Cost, ExplainedTarget, Explanation, Meaning, ModelRecord, Prediction, Token
+from whence.explanation import Cost, ExplainedTarget, Explanation, Meaning, ModelRecord, Prediction, Scale, Token
 
 SCHEMA = "whence.explanation/1"
 _ADVICE = "give a file that Explanation.save wrote"
 
-# What each field of the record may be in a file; parts that are records themselves are checked the same way.
-_NUMBER = (int, float)
-_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
-    Token: {
-        "text": (str,), "id": (int,), "start": (int,), "end": (int,), "segment": (int,), "special": (bool,),
-        "word": (int, type(None)),
-    },
-    Meaning: {
-        "name": (str,), "sentence": (str,), "signed": (bool,), "additive": (bool,), "low": (*_NUMBER, type(None)),
-        "high": (*_NUMBER, type(None)),
-    },
-    Prediction: {"label": (str,), "index": (int,), "probability": (*_NUMBER, type(None)), "probabilities": (dict,)},
-    ExplainedTarget: {"description": (str,), "scale": (str,), "value": _NUMBER},
-    ModelRecord: {"id": (str,), "revision": (str, type(None)), "architecture": (str,), "task": (str,)},
-    Cost: {"forwards": (int,), "backwards": (int,), "seconds": _NUMBER},
-    Explanation: {
-        "text": (str,), "pair": (str, type(None)), "tokens": (list,), "layers": (list,), "scores": (list,),
-        "meaning": (dict,), "prediction": (dict,), "target": (dict,), "method": (str,), "options": (dict,),
-        "model": (dict,), "seed": (int,), "cost": (dict,), "warnings": (list,),
-        "standard_errors": (list, type(None)), "completeness_errors": (list, type(None)), "whence_version": (str,),
-    },
-}  # fmt: skip
-
 
 def to_dict(explanation: Explanation) -> dict[str, Any]:
     data: dict[str, Any] = {"schema": SCHEMA}
-    for name in _TYPES[Explanation]:
-        data[name] = _plain(getattr(explanation, name))
+    for item in fields(Explanation):
+        data[item.name] = _plain(getattr(explanation, item.name))
     return data
 
 
 def from_dict(data: Mapping[str, Any]) -> Explanation:
-    if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
-        found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
+    found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
+    if found != SCHEMA:
         raise FileError(f"not an explanation of schema {SCHEMA!r}: found {found!r}", _ADVICE)
-    values = _checked(Explanation, {key: value for key, value in data.items() if key != "schema"}, "")
-    values["tokens"] = tuple(_record(Token, token, f"tokens[{i}]") for i, token in enumerate(values["tokens"]))
-    for name, kind in {
-        "meaning": Meaning,
-        "prediction": Prediction,
-        "target": ExplainedTarget,
-        "model": ModelRecord,
-        "cost": Cost,
-    }.items():
-        values[name] = _record(kind, values[name], name)
-    values["layers"] = tuple(values["layers"])
-    for layer in values["layers"]:
-        if layer != "words" and (not isinstance(layer, int) or isinstance(layer, bool) or layer < 0):
-            raise FileError(f"layers: {layer!r} is not a layer", "a layer is 'words' or a number from 0 up")
-    shape = (len(values["layers"]), len(values["tokens"]))
-    values["scores"] = _array(values["scores"], shape, "scores")
-    if values["standard_errors"] is not None:
-        values["standard_errors"] = _array(values["standard_errors"], shape, "standard_errors")
-    if values["completeness_errors"] is not None:
-        errors = _array([values["completeness_errors"]], (1, shape[0]), "completeness_errors")
-        values["completeness_errors"] = tuple(float(error) for error in errors[0])
-    values["warnings"] = tuple(str(warning) for warning in values["warnings"])
-    for i, token in enumerate(values["tokens"]):
-        source = values["text"] if token.segment == 0 else values["pair"] or ""
-        if not 0 <= token.start <= token.end <= len(source):
-            raise FileError(f"tokens[{i}]: span {token.start}:{token.end} lies outside the text", "")
-    return Explanation(**values)
+    explanation: Explanation = _record(Explanation)({name: data[name] for name in data if name != "schema"}, "")
+    shape = (len(explanation.layers), len(explanation.tokens))
+    for name in ("scores", "standard_errors"):
+        table = getattr(explanation, name)
+        if table is not None and table.shape != shape:
+            raise FileError(f"{name}: expected {shape[0]} x {shape[1]} numbers", _ADVICE)
+    errors = explanation.completeness_errors
+    if errors is not None and len(errors) != len(explanation.layers):
+        raise FileError(f"completeness_errors: expected {len(explanation.layers)} numbers", _ADVICE)
+    for place, token in enumerate(explanation.tokens):
+        source = explanation.text if token.segment == 0 else explanation.pair
+        if source is None or not 0 <= token.start <= token.end <= len(source):
+            raise FileError(f"tokens[{place}]: span {token.start}:{token.end} lies outside the text", _ADVICE)
+    return explanation
 
 
 def save(explanation: Explanation, path: str | Path) -> None:
     path = Path(path)
-    content = json.dumps(to_dict(explanation), ensure_ascii=False, allow_nan=False)
+    try:
+        content = json.dumps(to_dict(explanation), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise FileError(f"the explanation holds what JSON cannot: {error}", "look at its options") from error
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(content)
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
     except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose a folder that exists") from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose another file") from error
 
 
 def load(path: str | Path) -> Explanation:
     try:
-        content = Path(path).read_text(encoding="utf-8", errors="surrogatepass")
+        content = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise FileError(f"cannot read {str(path)!r}: {error.strerror}", _ADVICE) from error
     except UnicodeDecodeError as error:
@@ -111,6 +80,12 @@ def load(path: str | Path) -> Explanation:
         raise FileError(f"{str(path)!r} is not JSON: {error}", _ADVICE) from error
 
 
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
@@ -118,36 +93,113 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if type(value) in _TYPES:
+    if type(value) in _FIELDS:
         return {key: _plain(item) for key, item in asdict(value).items()}
     return value
 
 
-def _record(kind: type, data: Any, where: str) -> Any:
-    return kind(**_checked(kind, data, where))
+# A reader takes a value of a file and where it stands, and returns what the record holds, or raises FileError.
+Reader = Callable[[Any, str], Any]
 
 
-def _checked(kind: type, data: Any, where: str) -> dict[str, Any]:
-    """The fields of a record, none missing, none unknown, each of its type."""
-    if not isinstance(data, Mapping):
-        raise FileError(f"{where}: expected an object, found {type(data).__name__}", "")
-    types = _TYPES[kind]
-    wrong = sorted(set(types) ^ set(data))
-    if wrong:
-        raise FileError(f"{where or 'explanation'}: missing or unknown field {', '.join(wrong)}", "")
-    for name, expected in types.items():
-        value = data[name]
-        if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-            place = f"{where}.{name}" if where else name
-            raise FileError(f"{place}: expected {expected[0].__name__}, found {type(value).__name__}", "")
-    return {item.name: data[item.name] for item in fields(kind)}
+def _wrong(where: str, expected: str, value: Any) -> FileError:
+    found = repr(value)
+    shown = found if len(found) <= 40 else f"{type(value).__name__} {found[:30]}…"
+    return FileError(f"{where or 'explanation'}: expected {expected}, found {shown}", _ADVICE)
 
 
-def _array(rows: Any, shape: tuple[int, int], name: str) -> np.ndarray:
-    try:
-        array = np.array(rows, dtype=np.float32).reshape(shape)
-    except (TypeError, ValueError) as error:
-        raise FileError(f"{name}: expected {shape[0]} x {shape[1]} numbers", "") from error
-    if not np.isfinite(array).all():
-        raise FileError(f"{name}: holds numbers that are not finite", "")
-    return array
+def _typed(kind: type, name: str) -> Reader:
+    def read(value: Any, where: str) -> Any:
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise _wrong(where, name, value)
+        return value
+
+    return read
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise _wrong(where, "a finite number", value)
+    return value
+
+
+def _optional(read: Reader) -> Reader:
+    return lambda value, where: None if value is None else read(value, where)
+
+
+def _several(read: Reader) -> Reader:
+    def read_all(value: Any, where: str) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise _wrong(where, "a list", value)
+        return tuple(read(item, f"{where}[{place}]") for place, item in enumerate(value))
+
+    return read_all
+
+
+def _mapping(read: Reader) -> Reader:
+    def read_all(value: Any, where: str) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise _wrong(where, "an object", value)
+        return {str(key): read(item, f"{where}.{key}") for key, item in value.items()}
+
+    return read_all
+
+
+def _table(value: Any, where: str) -> np.ndarray:
+    rows = _several(_several(_number))(value, where)
+    if not rows or len({len(row) for row in rows}) != 1:
+        raise _wrong(where, "rows of equal length", value)
+    table = np.array(rows, dtype=np.float32)
+    table.setflags(write=False)
+    return table
+
+
+def _layer(value: Any, where: str) -> Any:
+    if value != "words" and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise _wrong(where, "'words' or a number from 0 up", value)
+    return value
+
+
+def _scale(value: Any, where: str) -> Any:
+    if value not in get_args(Scale):
+        raise _wrong(where, f"one of {', '.join(get_args(Scale))}", value)
+    return value
+
+
+def _record(kind: type) -> Reader:
+    def read(value: Any, where: str) -> Any:
+        values = _mapping(lambda item, where: item)(value, where)
+        wrong = sorted(set(_FIELDS[kind]) ^ set(values))
+        if wrong:
+            raise FileError(f"{where or 'explanation'}: missing or unknown field {', '.join(wrong)}", _ADVICE)
+        prefix = f"{where}." if where else ""
+        return kind(**{name: reader(values[name], f"{prefix}{name}") for name, reader in _FIELDS[kind].items()})
+
+    return read
+
+
+_text, _whole, _flag = _typed(str, "a text"), _typed(int, "a whole number"), _typed(bool, "true or false")
+_FIELDS: dict[type, dict[str, Reader]] = {
+    Token: {
+        "text": _text, "id": _whole, "start": _whole, "end": _whole, "segment": _whole, "special": _flag,
+        "word": _optional(_whole),
+    },
+    Meaning: {
+        "name": _text, "sentence": _text, "signed": _flag, "additive": _flag, "low": _optional(_number),
+        "high": _optional(_number),
+    },
+    Prediction: {
+        "label": _text, "index": _whole, "probability": _optional(_number), "probabilities": _mapping(_number)
+    },
+    ExplainedTarget: {"description": _text, "scale": _scale, "value": _number},
+    ModelRecord: {"id": _text, "revision": _optional(_text), "architecture": _text, "task": _text},
+    Cost: {"forwards": _whole, "backwards": _whole, "seconds": _number},
+    Explanation: {
+        "text": _text, "pair": _optional(_text), "tokens": _several(lambda value, where: _record(Token)(value, where)),
+        "layers": _several(_layer), "scores": _table, "meaning": _record(Meaning), "prediction": _record(Prediction),
+        "target": _record(ExplainedTarget), "method": _text, "options": _mapping(lambda value, where: value),
+        "model": _record(ModelRecord), "seed": _whole, "cost": _record(Cost), "warnings": _several(_text),
+        "standard_errors": _optional(_table), "completeness_errors": _optional(_several(_number)),
+        "whence_version": _text,
+    },
+}  # fmt: skip

@@ -165,6 +165,11 @@ def select(
         )
     rows = _with_token_axis(logits.detach()).float().cpu()
     sides = [target.this, target.that] if isinstance(target, Contrast) else [target]
+    places = [side.at if isinstance(side, Label) else None for side in sides]
+    if reading.task in ("masked_lm", "causal_lm") and places[-1] not in (None, places[0]):
+        raise UsageError("a language model is read at one character of the text", "give both labels the same at=")
+    if reading.task == "classification" and any(place is not None for place in places):
+        raise UsageError("a class belongs to the whole text, not to a character", "leave out at=")
     parts = [
         [_part(side, reading, row, row_tokens) for side in sides] for row, row_tokens in zip(rows, tokens, strict=True)
     ]
@@ -224,7 +229,10 @@ def _answer(target: Target, logits: Float[Tensor, "token two"], tokens: Sequence
     """First and last token of the answer asked about, or of the best one the model can give."""
     if isinstance(target, Span):
         if target.end <= target.start:
-            raise UsageError(f"an answer span must not be empty, got {target.start}:{target.end}", "")
+            raise UsageError(
+                f"an answer span must not be empty, got {target.start}:{target.end}",
+                "give whence.Span(start, end) with end after start, in characters of the context",
+            )
         return token_at(target.start, tokens, segment=1), token_at(target.end - 1, tokens, segment=1)
     if target != "predicted" and target != Label():
         raise UsageError(f"{target!r} is no target of question answering", "use 'predicted' or whence.Span(start, end)")
@@ -254,7 +262,7 @@ def predictions(
         if reading.task == "question_answering":
             first, last = _answer("predicted", row_logits, row_tokens)
             source = text if row_tokens[first].segment == 0 else pair or ""
-            answer = source[row_tokens[first].start : row_tokens[last].end]
+            answer = source[row_tokens[first].start : row_tokens[last].end].strip()
             probability = float((row[first, 0] + row[last, 1]).exp())
             found.append(Prediction(answer, first, probability, {answer: probability}))
             continue

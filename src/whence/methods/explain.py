@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import InputError, UnknownNameError, UsageError, WhenceWarning
+from whence.errors import InputError, NonFiniteError, UnknownNameError, UsageError, WhenceWarning
 from whence.explanation import Cost, Explanation, Layer, Meaning, Scale
 from whence.methods import METHODS
 from whence.methods.baselines import baseline_name
@@ -131,7 +130,7 @@ def _plan(
     if batch_tokens is not None:
         at_least("batch_tokens", batch_tokens, 1)
     given = {**(preset.options if preset else {}), **options}
-    known = _options_of(method)
+    known = method.options
     for option in given:
         if option not in known:
             raise UnknownNameError(f"option of {name}", option, known)
@@ -153,12 +152,6 @@ def _plan(
         recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
         shares=shares,
     )
-
-
-def _options_of(method: Method) -> dict[str, Any]:
-    """The method's own options with their defaults."""
-    parameters = inspect.signature(method.compute).parameters.values()
-    return {each.name: each.default for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 def _usual_layers(model: LayeredModel, method: Method) -> Layers:
@@ -290,7 +283,7 @@ def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
     if silent:
         found.append(f"all scores are zero at layer {', '.join(silent)}")
     if not np.isfinite(explanation.scores).all():
-        raise InputError("some scores are not finite numbers", "the model's states overflow; try float32")
+        raise NonFiniteError("some scores are not finite numbers", "the model's numbers overflow; try float32")
     for layer, row, error in zip(
         explanation.layers, explanation.scores, explanation.completeness_errors or (), strict=False
     ):

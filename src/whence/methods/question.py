@@ -7,10 +7,11 @@ target inside it, so that no method holds more than one micro-batch of logits.
 
 from __future__ import annotations
 
+import inspect
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -50,6 +51,12 @@ class Method:
     cost: str
     layers: str = "words"
     differentiable: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The method's own options with their defaults."""
+        parameters = inspect.signature(self.compute).parameters.values()
+        return {each.name: each.default for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 @dataclass(eq=False)

@@ -13,14 +13,20 @@ from torch import Tensor, nn
 
 from whence.errors import ModelError, UnknownArchitectureError, UsageError
 from whence.explanation import ModelRecord
-from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, VocabularyLabels, read_position, text_config
+from whence.models.huggingface_tokenizer import (
+    HuggingFaceTokenizer,
+    VocabularyLabels,
+    padding_of_config,
+    read_position,
+    text_config,
+)
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
 from whence.models.stack import Stack
 from whence.targets import TASKS, ClassLabels, Labels, Reading, Task
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 # transformers names its classes after the head they carry
@@ -40,6 +46,7 @@ def wrap_hugging_face(
     *,
     task: Task | None = None,
     blocks: Sequence[nn.Module] | None = None,
+    embedding: nn.Module | None = None,
     decoder: nn.Module | None = None,
 ) -> LayeredModel:
     """A loaded Hugging Face model and its tokenizer as a layered model; neither is changed."""
@@ -53,7 +60,7 @@ def wrap_hugging_face(
     several = getattr(model.config, "problem_type", None) == "multi_label_classification"
     return LayeredModel(
         module=model,
-        stack=Stack(model.get_input_embeddings(), found, n_layers),
+        stack=Stack(embedding or model.get_input_embeddings(), found, n_layers, _beside(model, found)),
         tokenizer=reader,
         reading=Reading(task, labels, "none" if single else "sigmoid" if several else "softmax"),
         record=ModelRecord(
@@ -70,21 +77,18 @@ def wrap_hugging_face(
 
 
 def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
-    """The model's stack of blocks: the outermost list of alike modules whose length fits the number of layers.
+    """The model's stack of blocks: the outermost list of alike modules, as many as there are layers.
 
-    ALBERT shares blocks among layers, so a list whose length divides the number of layers is accepted where no list
-    has exactly that length.
+    ALBERT shares blocks among layers and says how many there are.
     """
     config = text_config(model)
-    wanted = getattr(config, "num_hidden_layers", None)
+    wanted = getattr(config, "num_hidden_groups", None) or getattr(config, "num_hidden_layers", None)
     lists = {
         name: part
         for name, part in model.named_modules()
         if isinstance(part, nn.ModuleList) and len(part) and len({type(block) for block in part}) == 1
     }
     fitting = {name: part for name, part in lists.items() if wanted and len(part) == wanted}
-    if not fitting and wanted and getattr(config, "num_hidden_groups", None):
-        fitting = {name: part for name, part in lists.items() if len(part) == config.num_hidden_groups}
     outermost = [name for name in fitting if not any(name.startswith(f"{other}.") for other in fitting)]
     if len(outermost) == 1:
         return tuple(fitting[outermost[0]])
@@ -96,6 +100,16 @@ def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
         f"  looked for:  {looked}\n  found:       {shown}\n"
         f"  next:        whence.load(model, tokenizer, blocks={example})",
     )
+
+
+def _beside(model: nn.Module, blocks: Sequence[nn.Module]) -> list[nn.Module]:
+    """The modules next to the list of blocks."""
+    for owner in model.modules():
+        parts = list(owner.children())
+        for part in parts:
+            if isinstance(part, nn.ModuleList) and any(block is blocks[0] for block in part):
+                return [other for other in parts if other is not part]
+    return []
 
 
 def _task_of(model: nn.Module) -> Task:
@@ -116,8 +130,8 @@ def _label_names(model: PreTrainedModel, task: Task) -> tuple[str, ...]:
 
 
 def _logits(model: PreTrainedModel, inputs: Inputs) -> Float[Tensor, "batch *token label"]:
-    with _vocabulary_read_at(model, inputs), _padding_known(model, inputs):
-        output = model(**_arguments(model, inputs))
+    with _vocabulary_read_at(model, inputs), _padding_known(model, inputs) as ids:
+        output = model(**_arguments(model, inputs, ids))
     if inputs.read_at is not None:
         logits: Tensor = output.logits
         return logits[:, 0] if logits.shape[1] == 1 else logits[torch.arange(len(logits)), inputs.read_at]
@@ -128,13 +142,16 @@ def _logits(model: PreTrainedModel, inputs: Inputs) -> Float[Tensor, "batch *tok
     return output.logits  # type: ignore[no-any-return]
 
 
-def _arguments(model: PreTrainedModel, inputs: Inputs) -> dict[str, Any]:
+def _arguments(model: PreTrainedModel, inputs: Inputs, ids: Int[Tensor, "batch token"]) -> dict[str, Any]:
     arguments: dict[str, Any] = {
-        "input_ids": inputs.ids,
+        "input_ids": ids,
         "attention_mask": inputs.mask.long(),
         **inputs.features,
         "return_dict": True,
     }
+    for name in ("output_hidden_states", "output_attentions"):
+        if getattr(model.config, name, False):  # what config asks for is not needed here
+            arguments[name] = False
     if "use_cache" in inspect.signature(model.forward).parameters:
         arguments["use_cache"] = False
     return arguments
@@ -161,19 +178,21 @@ def _vocabulary_read_at(model: PreTrainedModel, inputs: Inputs) -> Iterator[None
 
 
 @contextmanager
-def _padding_known(model: PreTrainedModel, inputs: Inputs) -> Iterator[None]:
-    """Decoders classify at the last token that is not padding, and refuse a batch where config names no padding."""
+def _padding_known(model: PreTrainedModel, inputs: Inputs) -> Iterator[Int[Tensor, "batch token"]]:
+    """Decoders classify at the last token that is not padding, and refuse a batch where config names no padding.
+
+    There the ids come padded with one that none of the texts uses, and config names it for the time of the call.
+    """
     config = text_config(model)
-    if getattr(config, "pad_token_id", None) is not None or len(inputs) == 1:
-        yield
+    if len(inputs) == 1 or padding_of_config(model) is not None:
+        yield inputs.ids
         return
     absent = object()
     before = config.__dict__.get("pad_token_id", absent)
     used = set(inputs.ids[inputs.mask].tolist())
-    padding = inputs.ids[~inputs.mask]
-    config.pad_token_id = int(padding[0]) if len(padding) else next(i for i in range(len(used) + 1) if i not in used)
+    config.pad_token_id = next(number for number in range(len(used) + 1) if number not in used)
     try:
-        yield
+        yield inputs.ids.masked_fill(~inputs.mask, config.pad_token_id)
     finally:
         if before is absent:
             del config.pad_token_id
@@ -183,11 +202,30 @@ def _padding_known(model: PreTrainedModel, inputs: Inputs) -> Iterator[None]:
 
 def _attentions(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "batch head query key"]]:
     """Each block's attention weights; the fused kernels give none, so the plain one serves for this call only."""
-    with _eager_attention(model), _padding_known(model, inputs), _vocabulary_read_at(model, inputs):
-        weights = model(**_arguments(model, inputs), output_attentions=True).attentions
+    with (
+        _eager_attention(model),
+        _hooks_as_found(model),
+        _vocabulary_read_at(model, inputs),
+        _padding_known(model, inputs) as ids,
+    ):
+        weights = model(**{**_arguments(model, inputs, ids), "output_attentions": True}).attentions
     if not weights:
         raise ModelError(f"{type(model).__name__} gives no attention weights", "choose another method")
     return list(weights)
+
+
+@contextmanager
+def _hooks_as_found(model: nn.Module) -> Iterator[None]:
+    """The first time transformers is asked for attention it puts hooks into the model, marks it, and leaves both."""
+    before = [(part, set(part._forward_hooks), set(vars(part))) for part in model.modules()]
+    try:
+        yield
+    finally:
+        for part, hooks, names in before:
+            for number in set(part._forward_hooks) - hooks:
+                del part._forward_hooks[number]
+            for name in set(vars(part)) - names:
+                delattr(part, name)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,10 @@ from whence.words import word_of, word_spans
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+# a fast tokenizer remembers the truncation last asked for: another thread would cut its text without a word
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class HuggingFaceTokenizer:
@@ -32,6 +37,7 @@ class HuggingFaceTokenizer:
         self.padding = _padding_id(model, tokenizer)
         self.masking = tokenizer.mask_token_id
         self.longest = _longest_text(model, tokenizer)
+        self._size = _vocabulary_size(model)
         self._special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         self._features = {"token_type_ids"} & set(inspect.signature(model.forward).parameters)
 
@@ -40,13 +46,13 @@ class HuggingFaceTokenizer:
         return None if found is None else int(found)
 
     def encode(self, text: str, pair: str | None) -> Encoding:
-        whole = self._tokenize(text, pair)
-        cut = max(0, len(whole["input_ids"]) - self.longest)
-        if cut:
-            # a question is never cut, its context is
-            first_fits = self.task == "question_answering" and pair is not None
-            strategy = "only_second" if first_fits else "longest_first"
-            whole = self._tokenize(text, pair, truncation=strategy, max_length=self.longest)
+        _check_unicode(text, pair)
+        with _ONE_AT_A_TIME:
+            whole = self._tokenize(text, pair)
+            cut = max(0, len(whole["input_ids"]) - self.longest)
+            if cut:
+                strategy = self._truncation(whole, pair)
+                whole = self._tokenize(text, pair, truncation=strategy, max_length=self.longest)
         sources = (text, pair or "")
         words = tuple(word_spans(source) for source in sources)
         tokens = []
@@ -58,12 +64,28 @@ class HuggingFaceTokenizer:
             whole.sequence_ids(0),
             strict=True,
         ):
+            if number >= self._size:
+                raise UsageError(
+                    f"the tokenizer gives {piece!r} the id {number}, the model knows ids up to {self._size - 1}",
+                    "load the tokenizer that belongs to the model",
+                )
             segment = segment or 0
             special = bool(added) or number in self._special_ids
             word = None if special else word_of(start, end, sources[segment], words[segment])
             tokens.append(Token(piece, number, start, end, segment, special, word))
         features = {name: whole[name] for name in self._features if name in whole}
         return Encoding(text, pair, tuple(tokens), features, cut)
+
+    def _truncation(self, whole: Any, pair: str | None) -> str:
+        """A question is never cut, its context is."""
+        if self.task != "question_answering" or pair is None:
+            return "longest_first"
+        question = sum(segment != 1 for segment in whole.sequence_ids(0))
+        if question >= self.longest:
+            raise InputError(
+                f"the question alone takes {question} tokens, the model reads {self.longest}", "shorten the question"
+            )
+        return "only_second"
 
     def _tokenize(self, text: str, pair: str | None, **options: Any) -> Any:
         return self.tokenizer(
@@ -117,19 +139,39 @@ def read_position(task: Task, tokenizer: HuggingFaceTokenizer) -> Callable[[Enco
     return last if task == "causal_lm" else masked
 
 
+def _check_unicode(*texts: str | None) -> None:
+    for text in texts:
+        try:
+            (text or "").encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"character {error.start} of the text is half a character (a lone surrogate)",
+                "read the file with its right encoding",
+            ) from error
+
+
 def text_config(model: nn.Module) -> Any:
     """The part of the config that tells of the text model, where there are others."""
     config: Any = getattr(model, "config", None)
     return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
-def _padding_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+def padding_of_config(model: PreTrainedModel) -> int | None:
     """The id the model itself takes for padding: RoBERTa counts positions and decoders find the last token by it."""
+    number = getattr(text_config(model), "pad_token_id", None)
+    return number if isinstance(number, int) and 0 <= number < _vocabulary_size(model) else None
+
+
+def _vocabulary_size(model: PreTrainedModel) -> int:
     table: Any = model.get_input_embeddings()
-    for number in (getattr(text_config(model), "pad_token_id", None), tokenizer.pad_token_id):
-        if isinstance(number, int) and 0 <= number < len(table.weight):
-            return number
-    return None
+    return len(table.weight)
+
+
+def _padding_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    padding = padding_of_config(model)
+    if padding is None and tokenizer.pad_token_id is not None and tokenizer.pad_token_id < _vocabulary_size(model):
+        return int(tokenizer.pad_token_id)
+    return padding
 
 
 def _longest_text(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from whence.errors import ModelError, UnknownNameError, UsageError
 from whence.explanation import Layer, ModelRecord
 from whence.models.inputs import Encoding, Inputs, Tokenizer, collate
-from whence.models.stack import AsFound, Stack
+from whence.models.stack import AsFound, Stack, as_found
 from whence.targets import Reading
 
 if TYPE_CHECKING:
@@ -54,9 +55,10 @@ class LayeredModel:
     read_position: Callable[[Encoding, int | None], int] | None = None
     decoder: nn.Module | None = None
     held: AsFound = field(init=False, repr=False)
+    _rehearsed: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "held", AsFound(self.module))
+        object.__setattr__(self, "held", as_found(self.module))
 
     @property
     def n_layers(self) -> int:
@@ -69,15 +71,16 @@ class LayeredModel:
 
     def layers(self, layers: Layers) -> tuple[Layer, ...]:
         """The layers asked for, checked, lowest first, each once."""
-        asked: list[Layer] = [layers] if isinstance(layers, (int, str)) else list(layers)
+        several = isinstance(layers, Iterable) and not isinstance(layers, str)
+        asked: list[Any] = list(layers) if several else [layers]  # type: ignore[arg-type]
         found: set[Layer] = set()
         for layer in asked:
             if layer == "words":
                 found.add("words")
             elif str(layer) == "all":
                 found.update(range(self.n_layers + 1))
-            elif type(layer) is int and -self.n_layers - 1 <= layer <= self.n_layers:
-                found.add(layer % (self.n_layers + 1))
+            elif _is_whole(layer) and -self.n_layers - 1 <= layer <= self.n_layers:
+                found.add(int(layer) % (self.n_layers + 1))
             else:
                 raise UnknownNameError("layer", layer, ["all", "words", *range(self.n_layers + 1)])
         if not found:
@@ -119,6 +122,10 @@ class LayeredModel:
 
     def embed(self, ids: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token embedding"]:
         """The raw word embeddings of any ids."""
+        table = getattr(self.stack.embedding, "weight", None)
+        if table is not None and not ((ids >= 0) & (ids < len(table))).all():
+            wrong = int(ids.max() if ids.max() >= len(table) else ids.min())
+            raise UsageError(f"the model has no token with id {wrong}", f"ids go from 0 to {len(table) - 1}")
         with self.held(), torch.no_grad():
             words: Tensor = self.stack.embedding(ids)
             return words
@@ -130,8 +137,30 @@ class LayeredModel:
         if layer != "words" and not 0 <= layer <= self.n_layers:
             raise UnknownNameError("layer", layer, ["words", *range(self.n_layers + 1)])
         with self.held():
-            if not self.stack.seen:
-                with torch.no_grad(), self.stack.recording():
-                    self.run(inputs)
+            if not self.stack.seen or (self.stack.carries and not self._rehearsed):
+                self._rehearse(inputs)
             with self.stack.resuming(layer, hidden):
                 return self.run(inputs)
+
+    def _rehearse(self, inputs: Inputs) -> None:
+        """See how the blocks return their state and, where they return more, that the model can do without that."""
+        with torch.inference_mode():
+            with self.stack.recording() as trace:
+                whole = self.run(inputs)
+            for layer in range(1, self.n_layers + 1) if self.stack.carries else ():
+                try:
+                    with self.stack.resuming(layer, trace.hidden[layer]):
+                        same = torch.allclose(self.run(inputs), whole, rtol=1e-3, atol=1e-3, equal_nan=True)
+                except (AttributeError, TypeError):  # None stands in for what is missing
+                    same = False
+                if not same:
+                    raise ModelError(
+                        f"{self.record.architecture} cannot be resumed at layer {layer}: its blocks hand on more",
+                        "give as blocks= modules whose first output is all that the modules after them read",
+                    )
+        object.__setattr__(self, "_rehearsed", True)
+
+
+def _is_whole(layer: object) -> bool:
+    """A whole number, of Python or numpy; True is none."""
+    return isinstance(layer, Integral) and not isinstance(layer, bool)

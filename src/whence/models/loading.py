@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors import SafetensorError
 from torch import nn
 
 from whence.errors import FileError, UnknownNameError, UsageError, WhenceError
@@ -43,7 +44,7 @@ def load(
         task: what the model is for, where its head does not tell.
         revision: the branch, tag or commit of a hub model.
         blocks: the layers, lowest first, where they are not found by themselves; always for plain modules.
-        embedding: a plain module's word embedding, if it has more than one table.
+        embedding: the word embedding, where it is not found by itself.
         labels: a plain module's label names.
         options: passed on to `from_pretrained` (dtype, device_map, token, ...).
     """
@@ -77,7 +78,9 @@ def _wrap(
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
         from whence.models.huggingface import wrap_hugging_face
 
-        return wrap_hugging_face(module, tokenizer, task=task, blocks=blocks)  # type: ignore[arg-type]
+        if labels is not None:
+            raise UsageError("labels= goes with a plain module", "a Hugging Face model names them in config.id2label")
+        return wrap_hugging_face(module, tokenizer, task=task, blocks=blocks, embedding=embedding)  # type: ignore[arg-type]
     from whence.models.plain import wrap_module
 
     if blocks is None or labels is None:
@@ -106,7 +109,7 @@ def _by_name(name: str, task: Task | None, revision: str | None, options: dict[s
         return _from_pretrained(name, task, revision, options)
     except WhenceError:
         raise
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FileError(
             f"cannot load {name!r}: {reason}",
@@ -141,4 +144,6 @@ def _from_pretrained(name: str, task: Task | None, revision: str | None, options
     options = {"use_safetensors": True, **options}
     model = classes[task].from_pretrained(name, revision=revision, **options)
     tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of no tokenizer at all
+        raise FileError(f"{name!r} holds no tokenizer", "save it there too: tokenizer.save_pretrained(folder)")
     return wrap_hugging_face(model, tokenizer, task=task)

@@ -2,7 +2,8 @@
 
 The model runs its own forward, so that masks, positions, final norm and head stay its own. For the time of one call the
 blocks' `forward` is wrapped: to record a state, to put another state in its place, or to hand a given state on without
-running the block at all. Layers are counted by calls, not by modules, because ALBERT calls one block many times.
+running the block at all. Layers are counted by calls, not by modules, because ALBERT calls one block many times; and a
+state is what the next block is given, not what the last one returned, because DeBERTa-v2 puts a convolution in between.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
@@ -35,19 +37,22 @@ class Trace:
 
 
 class Stack:
-    """The word embedding and the blocks of one model."""
+    """The word embedding and the blocks of one model; `beside` are modules next to the blocks that may read h_0 too.
 
-    def __init__(self, embedding: nn.Module, blocks: Sequence[nn.Module], n_layers: int) -> None:
+    A recording shows in which form the blocks return their state (`seen`), and whether they return more than it
+    (`carries`): resuming needs the one, and may fail for the other.
+    """
+
+    def __init__(
+        self, embedding: nn.Module, blocks: Sequence[nn.Module], n_layers: int, beside: Sequence[nn.Module] = ()
+    ) -> None:
         self.embedding = embedding
         self.blocks = tuple(dict.fromkeys(blocks))
         self.n_layers = n_layers
+        self.beside = tuple(beside)
+        self.seen = False
+        self.carries = False
         self._others_returned: int | None = None  # values a block returns beside its state; None: a bare tensor
-        self._seen = False
-
-    @property
-    def seen(self) -> bool:
-        """Whether a recording has shown in which form the blocks return their state; `resuming` needs to know."""
-        return self._seen
 
     @contextmanager
     def recording(
@@ -65,8 +70,7 @@ class Stack:
             return trace.words
 
         def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
-            if not trace.hidden:
-                trace.hidden.append(args[0] if args else kwargs[name])
+            trace.hidden[-1:] = [args[0] if args else kwargs[name]]
             output = forward(*args, **kwargs)
             trace.hidden.append(self._state_of(output))
             return output
@@ -94,28 +98,37 @@ class Stack:
                 handle.remove()
             return
         calls = 0
+        replaced: Tensor | None = None
 
         def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
-            nonlocal calls
+            nonlocal calls, replaced
             calls += 1
             if calls <= layer:
                 return hidden if self._others_returned is None else (hidden, *[None] * self._others_returned)
-            if calls == 1:
+            if calls == layer + 1:
+                replaced = args[0] if args else kwargs[name]
                 return forward(hidden, *args[1:], **{key: value for key, value in kwargs.items() if key != name})
             return forward(*args, **kwargs)
 
-        with self._wrapped(run):
+        def see_it_too(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(hidden if replaced is not None and each is replaced else each for each in args)
+
+        with ExitStack() as stack:
+            for module in self.beside if layer == 0 else ():
+                stack.callback(module.register_forward_pre_hook(see_it_too).remove)
+            stack.enter_context(self._wrapped(run))
             yield
 
     def _state_of(self, output: Any) -> Tensor:
         """A block returns its state bare or first in a tuple, depending on the family."""
-        self._seen = True
+        self.seen = True
         if isinstance(output, Tensor):
             self._others_returned = None
             return output
-        self._others_returned = len(output) - 1
-        state: Tensor = output[0]
-        return state
+        state, *others = output
+        self._others_returned = len(others)
+        self.carries = self.carries or any(other is not None for other in others)
+        return state  # type: ignore[no-any-return]
 
     @contextmanager
     def _wrapped(self, run: Callable[..., Any]) -> Iterator[None]:
@@ -141,7 +154,7 @@ class Stack:
 class AsFound:
     """Evaluation mode and frozen weights inside; afterwards every flag as it was, also after an exception.
 
-    One thread at a time; entering again from inside changes nothing.
+    One thread at a time; entering again from inside changes nothing. `as_found` makes one.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -172,3 +185,16 @@ class AsFound:
                     part.training = training
                 for parameter, flag in flags:
                     parameter.requires_grad_(flag)
+
+
+_HELD: WeakValueDictionary[int, AsFound] = WeakValueDictionary()
+_HELD_LOCK = threading.Lock()
+
+
+def as_found(module: nn.Module) -> AsFound:
+    """The one keeper of a module, shared by all that wrap it, so that two threads never hold it at the same time."""
+    with _HELD_LOCK:
+        keeper = _HELD.get(id(module))
+        if keeper is None:
+            _HELD[id(module)] = keeper = AsFound(module)
+        return keeper

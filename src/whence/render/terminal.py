@@ -1,0 +1,300 @@
+"""Explanations on a terminal: legible with colour, without it, and in a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from whence.errors import UsageError
+from whence.explanation import Explanation, Layer, Meaning
+from whence.render.rows import MOST_ROWS, Row, number, rows_of, strongest
+from whence.render.terminal_pictures import AGAINST, FOR, Bars, Columns, HeatMap, hue_of, largest_of, level_of
+from whence.render.visible import visible
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+MOST_CHARACTERS = 800
+_TEXT_STYLES = ("", "", "{}", "bold {}", "bold #ffffff on {}")
+
+
+def explanation_view(
+    explanation: Explanation,
+    *,
+    words: bool = True,
+    everything: bool = False,
+    layer: Layer | None = None,
+    normalise: Literal["map", "layer"] = "map",
+) -> RenderableType:
+    """What a terminal shows of an explanation.
+
+    Args:
+        words: a line a word; otherwise a line a token.
+        everything: all lines and the whole text, however long; otherwise the strongest ones.
+        layer: the layer by which the words of the text are coloured; by default the one nearest the input.
+        normalise: what counts as full strength: the largest score of the whole "map" or of each "layer".
+    """
+    rows = rows_of(explanation, words=words)
+    kept, left_out = strongest(rows, None if everything else MOST_ROWS)
+    meaning = explanation.meaning
+    largest = largest_of(rows)
+    picture: RenderableType
+    if len(explanation.layers) == 1:
+        picture = Bars(kept, meaning.signed, largest)
+    else:
+        each = [
+            largest_of([Row(row.label, row.scores[[i]], row.special) for row in rows])
+            for i in range(len(rows[0].scores))
+        ]
+        full = np.array(each if normalise == "layer" else [largest] * len(each))
+        picture = HeatMap(kept, explanation.layers, meaning.signed, full)
+    return Group(
+        *_warnings(explanation.warnings),
+        Rule(Text(explanation.method, style="bold"), style="dim"),
+        *_text_lines(explanation, everything, layer=layer),
+        _facts({"predicted": _prediction(explanation), "explained": Text(visible(str(explanation.target)))}),
+        Text(),
+        picture,
+        *([Text(f"  {left_out}", style="yellow")] if left_out else []),
+        Text(),
+        _facts(
+            {
+                "scores": _reading(explanation, words),
+                "strength": _strength(explanation, rows, largest, normalise),
+                "layers": Text(_layer_words(explanation.layers, explanation.layers[0] if layer is None else layer)),
+                "options": Text(_options(explanation.options)),
+                "model": Text(visible(_model(explanation))),
+                "cost": Text(f"{_cost(explanation)}, seed {explanation.seed}"),
+            },
+            style="dim",
+        ),
+    )
+
+
+def _warnings(warnings: Iterable[str]) -> list[RenderableType]:
+    lines = Text("\n").join(Text(f"! {visible(warning)}") for warning in warnings)
+    if not lines:
+        return []
+    return [Panel(lines, title=Text("read this first"), title_align="left", border_style="bold yellow", style="bold")]
+
+
+def _facts(facts: Mapping[str, Text], style: str = "") -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold", style=style)
+    for name, fact in facts.items():
+        if fact:
+            table.add_row(Text(name), fact)
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _text_lines(
+    explanation: Explanation, everything: bool, *, layer: Layer | None = None, coloured: bool = True
+) -> Iterator[RenderableType]:
+    """The text as written, its words coloured by their scores; what the model did not read is dim."""
+    found = explanation.words(layer)
+    full = max((abs(word.score) for word in found), default=0.0) or 1.0
+    for segment, source in enumerate([explanation.text, *([] if explanation.pair is None else [explanation.pair])]):
+        most = len(source) if everything else MOST_CHARACTERS
+        line, end = Text(), 0
+        for word in found:
+            if word.segment == segment and end <= word.start < most:
+                line.append(visible(source[end : word.start]))
+                style = _TEXT_STYLES[level_of(word.score / full)] if coloured else ""
+                hue = hue_of(word.score, explanation.meaning.signed)
+                line.append(visible(source[word.start : word.end]), style.format(hue))
+                end = word.end
+        line.append(visible(source[end : max(end, most)]), "dim")
+        if len(source) > max(end, most):
+            line.append(f" … {len(source) - max(end, most)} more characters are not shown", "yellow")
+        yield Padding(line, (1, 2, 0 if segment == 0 and explanation.pair is not None else 1, 2))
+
+
+def _prediction(explanation: Explanation) -> Text:
+    prediction = explanation.prediction
+    if not prediction.probabilities:
+        return Text(visible(prediction.label), style="bold")
+    line = Text()
+    chances = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
+    for label, chance in chances[:4]:
+        line.append(
+            f"{'   ' if line else ''}{visible(label)} {chance:.1%}", "bold" if label == prediction.label else "dim"
+        )
+    if len(chances) > 4:
+        line.append(f"   and {len(chances) - 4} more", "dim")
+    return line
+
+
+def _reading(explanation: Explanation, words: bool) -> Text:
+    """What a score says, in words."""
+    meaning = explanation.meaning
+    text = Text(f"{meaning.name}: {meaning.sentence}. ", style="not dim")
+    if meaning.signed:
+        text.append("+", f"bold {FOR}").append(" speaks for what is explained, ")
+        text.append("-", f"bold {AGAINST}").append(" against it. ")
+    else:
+        text.append("No sign: how much, not in which direction. ")
+    text.append(f"{_range(meaning)}; ")
+    if words:
+        text.append(f"a word has {'the sum' if meaning.additive else 'the strongest'} of its tokens' scores.")
+    else:
+        text.append(f"scores of tokens {'add up' if meaning.additive else 'do not add up'}.")
+    return text
+
+
+def _range(meaning: Meaning) -> str:
+    if meaning.low is None and meaning.high is None:
+        return "Any size"
+    if meaning.high is None:
+        return f"{meaning.low:g} or more"
+    return f"{meaning.high:g} at most" if meaning.low is None else f"From {meaning.low:g} to {meaning.high:g}"
+
+
+def _strength(explanation: Explanation, rows: Sequence[Row], largest: float, normalise: str) -> Text:
+    whole = f"{number(largest)}, the largest of a word" if normalise == "map" else "the largest of a word at that layer"
+    beyond = max((row.strength for row in rows if row.special), default=0.0)
+    more = f"; special tokens reach {number(beyond)}" if beyond > largest else ""
+    if len(explanation.layers) == 1:
+        return Text(f"the longest bar is {whole}{more}")
+    return Text(f"░ ▒ ▓ █ are up to ¼, ½, ¾ and all of {whole}{more}; · is next to nothing")
+
+
+def _layer_words(layers: Sequence[Layer], coloured: Layer) -> str:
+    said: dict[Layer, str] = {"words": "words (w): the word embeddings", 0: "0: the embedding output"}
+    if len(layers) == 1:
+        return said.get(layers[0], f"{layers[0]}: after that block").replace(" (w)", "")
+    parts = [said[layer] for layer in layers if layer in said]
+    blocks = [str(layer) for layer in layers if layer not in said]
+    if blocks:
+        parts.append(f"{blocks[0] if len(blocks) == 1 else f'{blocks[0]} … {blocks[-1]}'}: after that block")
+    return f"{'; '.join(parts)}; the text above is coloured by layer {coloured}"
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{visible(name)}={visible(str(value))}" for name, value in options.items())
+
+
+def _model(explanation: Explanation) -> str:
+    model = explanation.model
+    revision = f" at {model.revision}" if model.revision else ""
+    return f"{model.id}{revision} ({model.architecture}, {model.task.replace('_', ' ')})"
+
+
+def _cost(explanation: Explanation) -> str:
+    cost = explanation.cost
+    passes = [
+        f"{count} {name}{'s' if count != 1 else ''}"
+        for name, count in {"forward": cost.forwards, "backward": cost.backwards}.items()
+        if count
+    ]
+    return ", ".join([*passes, f"{cost.seconds:.2f} s"])
+
+
+def comparison_view(explanations: Sequence[Explanation], *, everything: bool = False) -> RenderableType:
+    """What several methods say of one text: words down, methods across, and below how far the methods agree."""
+    if not explanations:
+        raise UsageError("there is nothing to compare", "give at least one explanation")
+    first = explanations[0]
+    if any((each.text, each.pair) != (first.text, first.pair) for each in explanations):
+        raise UsageError("explanations of different texts cannot be compared", "explain one text by several methods")
+    found = [{(word.segment, word.start): word for word in each.words()} for each in explanations]
+    labels = {key: visible(word.text) for column in found for key, word in column.items()}
+    scores = np.array([[column[key].score if key in column else 0.0 for column in found] for key in labels])
+    full = np.abs(scores).max(axis=0)
+    rows = [Row(label, row) for label, row in zip(labels.values(), scores / np.where(full, full, 1), strict=True)]
+    kept, left_out = strongest(rows, None if everything else MOST_ROWS)
+    methods = [f"{place} {each.method}" for place, each in enumerate(explanations, start=1)]
+    return Group(
+        *_warnings(f"{each.method}: {warning}" for each in explanations for warning in each.warnings),
+        Rule(Text(f"{len(explanations)} methods", style="bold"), style="dim"),
+        *_text_lines(first, everything, coloured=False),
+        _facts({"predicted": _prediction(first), "explained": Text(visible(str(first.target)))}),
+        Text(),
+        Columns(kept, methods, [each.meaning.signed for each in explanations]),
+        *([Text(f"  {left_out}", style="yellow")] if left_out else []),
+        Padding(Text("Each method against its own largest score; special tokens are left out.", "dim"), (0, 2, 1, 2)),
+        _facts({name: _side(each, first) for name, each in zip(methods, explanations, strict=True)}),
+        *_agreement(methods, scores),
+    )
+
+
+def _side(explanation: Explanation, first: Explanation) -> Text:
+    """A method's layer, cost and sign, and its target where it is not the one above."""
+    other = f"; explains {explanation.target}" if explanation.target != first.target else ""
+    sign = "" if explanation.meaning.signed else ", no sign"
+    return Text(f"layer {explanation.layers[0]}{sign}; {_cost(explanation)}{visible(other)}", style="dim")
+
+
+def rank_agreement(scores: Float[np.ndarray, "word method"]) -> Float[np.ndarray, "method method"]:
+    """Spearman's correlation of the sizes of scores, ties sharing their mean rank; NaN where all sizes are equal.
+
+    >>> rank_agreement(np.array([[1.0, 10.0, 3.0], [-2.0, 20.0, 2.0], [3.0, 30.0, 1.0]]))[0].tolist()
+    [1.0, 1.0, -1.0]
+    """
+    ranks = np.apply_along_axis(_ranks, 0, np.abs(scores))
+    centred = ranks - ranks.mean(axis=0)
+    lengths = np.sqrt((centred**2).sum(axis=0))
+    with np.errstate(invalid="ignore"):
+        agreement: Float[np.ndarray, "method method"] = (centred.T @ centred) / np.outer(lengths, lengths)
+    return agreement.round(12)
+
+
+def _ranks(values: Float[np.ndarray, " word"]) -> Float[np.ndarray, " word"]:
+    _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Float[np.ndarray, " word"] = (np.cumsum(sizes) - (sizes - 1) / 2)[group]
+    return ranks
+
+
+def _agreement(methods: Sequence[str], scores: Float[np.ndarray, "word method"]) -> Iterator[RenderableType]:
+    if len(methods) < 2 or len(scores) < 2:
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    for _ in methods:
+        table.add_column(justify="right", no_wrap=True)
+    table.add_row("", *(Text(method.split()[0], style="dim") for method in methods))
+    for method, row in zip(methods, rank_agreement(scores).tolist(), strict=True):
+        shown = ["–" if math.isnan(value) else f"{value:.2f}" for value in row]
+        table.add_row(Text(method), *(Text(value, "dim" if value in ("1.00", "–") else "bold") for value in shown))
+    about = "Do they rank the words alike? 1 is the same order, 0 unrelated, -1 the reverse"
+    yield Padding(Text(f"{about} (Spearman, by size of score).", "dim"), (1, 2, 0, 2))
+    yield Padding(table, (0, 2))
+
+
+def methods_view() -> RenderableType:
+    """All methods and presets: what their scores say, what they need, cost and can be told."""
+    from whence.methods import METHODS
+    from whence.methods.explain import DEFAULT_METHOD
+    from whence.methods.presets import PRESETS
+
+    where = {"all": "all layers", "blocks": "all blocks", "words": "the word embeddings"}
+    parts: list[RenderableType] = [Rule(Text(f"{len(METHODS)} methods", style="bold"), style="dim")]
+    for name, method in METHODS.items():
+        title = Text(f"\n  {name}", style=f"bold {FOR}")
+        title.append("   the usual one" if name == DEFAULT_METHOD else "", "dim")
+        sign = "with a sign" if method.meaning.signed else "no sign"
+        facts = {
+            "score": Text(f"{method.meaning.sentence}; {sign}"),
+            "needs": Text(method.needs),
+            "cost": Text(method.cost),
+            "looks at": Text(f"{where.get(method.layers, method.layers)}, unless told otherwise"),
+            "options": Text(_options(method.options)),
+        }
+        parts += [title, Padding(_facts(facts), (0, 0, 0, 2))]
+    parts += [Text(), Rule(Text(f"{len(PRESETS)} presets: the settings of other packages", style="bold"), style="dim")]
+    for name, preset in PRESETS.items():
+        facts = {
+            "is": Text(f"{preset.about}: {preset.method} at layer {', '.join(map(str, preset.layers))}"),
+            "options": Text(_options(preset.options)),
+        }
+        parts += [Text(f"\n  {name}", style=f"bold {FOR}"), Padding(_facts(facts), (0, 0, 0, 2))]
+    return Group(*parts)

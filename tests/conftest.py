@@ -1,0 +1,20 @@
+"""What every test needs: no network, one thread a process, and the tiny models."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # before any import of a Hugging Face package
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+import pytest
+import tiny_models
+import torch
+
+import whence
+
+torch.set_num_threads(1)  # tiny matrices: more threads only get in each other's way
+
+
+@pytest.fixture
+def bert() -> whence.LayeredModel:
+    """A tiny classifier of its own for this test, free to be spoilt."""
+    return whence.load(tiny_models.build("bert"), tiny_models.wordpiece())

@@ -1,0 +1,580 @@
+"""Bad input gets a clear message: first what is wrong, then what to do. Odd input is taken literally."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from tiny_models import SHORT, TEXTS, tiny, tiny_plain
+
+import whence
+
+KINDS = {"wordpiece": "bert", "byte_level": "roberta", "bare": "gpt2", "metaspace": "llama"}
+every_kind = pytest.mark.parametrize("family", KINDS.values(), ids=KINDS)
+
+
+def complaint(error: type[whence.WhenceError], call: Any, *args: Any, **settings: Any) -> tuple[str, str]:
+    """The two lines of the message that a call gives."""
+    with pytest.raises(error) as caught:
+        call(*args, **settings)
+    problem, *advice = str(caught.value).splitlines()
+    assert advice, f"no advice: {problem}"
+    return problem, "\n".join(advice)
+
+
+# Texts.
+
+
+@every_kind
+@pytest.mark.parametrize("text", ["", " ", " \n\t ", "\u00a0", "\u3000"], ids=repr)
+def test_nothing_to_explain(family: str, text: str) -> None:
+    problem, advice = complaint(whence.InputError, whence.explain, tiny(family), text)
+    assert problem == "text 0 is empty: there is nothing to explain"
+    assert advice == "give a text with at least one word"
+
+
+@pytest.mark.parametrize("name", tiny_models.PLAIN)
+@pytest.mark.parametrize("text", ["", "  "])
+def test_nothing_to_explain_to_a_plain_module(name: str, text: str) -> None:
+    problem, _ = complaint(whence.InputError, whence.explain, tiny_plain(name), text)
+    assert problem == "text 0 is empty: there is nothing to explain"
+
+
+def test_the_empty_text_among_others_is_named() -> None:
+    problem, _ = complaint(whence.InputError, whence.explain, tiny("bert"), [SHORT, "", SHORT])
+    assert problem == "text 1 is empty: there is nothing to explain"
+
+
+def test_a_text_of_special_tokens_only() -> None:
+    problem, advice = complaint(whence.InputError, whence.explain, tiny("bert"), "[SEP] [MASK]")
+    assert problem == "text 0 is '[SEP] [MASK]', of which no token is left: there is nothing to explain"
+    assert advice == "give a text with at least one word"
+
+
+def test_no_texts_no_explanations() -> None:
+    assert whence.explain(tiny("bert"), []) == []
+    assert whence.explain(tiny("bert"), iter(())) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "place", "kind"),
+    [(5, 0, None), (None, 0, None), ([SHORT, 3], 1, "int"), ([None], 0, "NoneType"), ([b"film"], 0, "bytes"),
+     (("a", "b", "c"), 0, "tuple"), (("a", 3), 0, "tuple"), ([["a"]], 0, "list")],
+    ids=repr,
+)  # fmt: skip
+def test_a_text_must_be_a_text(texts: Any, place: int, kind: str | None) -> None:
+    with pytest.raises(whence.InputError) as caught:
+        whence.explain(tiny("bert"), texts)
+    if kind:
+        assert caught.value.problem == f"text {place} is {kind}, not a string or a pair of strings"
+    assert "string" in caught.value.advice
+
+
+def test_a_generator_of_texts() -> None:
+    assert [e.text for e in whence.explain(tiny("bert"), (text for text in TEXTS), "random")] == TEXTS
+
+
+HOSTILE = {
+    "script": "<script>alert('film')</script> good",
+    "end of script": "a film</script> good",
+    "rich markup": "a [red]good[/red] film [/red]",
+    "ansi": "a \x1b[31mgood\x1b[0m film",
+    "null bytes": "a \x00good\x00 film",
+    "emoji": "a good 👍🏽 film 👨‍👩‍👧🏳️‍🌈",
+    "combining marks": "a go\u0308o\u0301d film z\u0351\u036b\u0343a\u0349\u0349",
+    "right to left": "فيلم جيد good סרט טוב",
+    "bidi controls": "a \u202egood\u202c film \u2067x\u2069",
+    "zero width": "go\u200bod fi\u200dlm\ufeff",
+    "formula": "=CMD('good')",
+    "line ends": "a\r\ngood\u2028film\u2029x\x0b\x0c\x85end",
+    "quotes": "\"good\" 'film' `a` \\n %s {x} $x",
+    "ligatures": "ﬁlm İstanbul ß ǆ Å",
+    "private use": "good \ue000\uf8ff \U0010ffff film",
+}
+
+
+@every_kind
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_text_is_taken_literally(family: str, text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", whence.WhenceWarning)
+        explanation = whence.explain(tiny(family), text, "gradient_x_input")
+    check_spans(explanation, text)
+    assert np.isfinite(explanation.scores).all()
+    back = whence.Explanation.from_dict(explanation.to_dict())
+    assert back == explanation
+    assert back.text == text
+
+
+def check_spans(explanation: whence.Explanation, text: str) -> None:
+    """Every token lies in the text, in order, and every word is what the text has there."""
+    assert explanation.text == text
+    for token in explanation.tokens:
+        assert 0 <= token.start <= token.end <= len(text)
+        assert token.word is None or token.start < token.end
+    starts = [token.start for token in explanation.tokens if not token.special]
+    assert starts == sorted(starts)
+    assert explanation.words()
+    for word in explanation.words():
+        assert word.text == text[word.start : word.end]
+        assert word.text
+
+
+@pytest.mark.parametrize("name", tiny_models.PLAIN)
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_text_for_a_plain_module(name: str, text: str) -> None:
+    check_spans(whence.explain(tiny_plain(name), text, "gradient_x_input"), text)
+
+
+@every_kind
+def test_half_a_character(family: str) -> None:
+    problem, advice = complaint(whence.InputError, whence.explain, tiny(family), "a \ud83d film")
+    assert problem == "character 2 of the text is half a character (a lone surrogate)"
+    assert advice == "read the file with its right encoding"
+
+
+# Long texts.
+
+WORDY = " ".join(tiny_models.WORDS[i % len(tiny_models.WORDS)] for i in range(10_000))
+
+
+@every_kind
+def test_ten_thousand_words_are_cut_aloud(family: str) -> None:
+    model = tiny(family)
+    tokenizer = tiny_models.tokenizer_of(family)
+    whole = len(tokenizer(WORDY, verbose=False)["input_ids"])
+    with pytest.warns(whence.WhenceWarning) as caught:
+        explanation = whence.explain(model, WORDY, "gradient_x_input")
+    read = len(explanation.tokens)
+    assert 60 <= read <= 64
+    (warning,) = explanation.warnings
+    assert warning == f"truncated: the model reads {read} tokens, the last {whole - read} of the text were not seen"
+    (said,) = caught
+    assert warning in str(said.message)
+    check_spans(explanation, WORDY)
+    seen = [word for word in explanation.words() if not WORDY.startswith(word.text, word.start)]
+    assert seen == []
+    assert np.abs(explanation.scores).max() > 0
+
+
+def test_a_short_text_is_not_said_to_be_cut() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", whence.WhenceWarning)
+        (one, two) = whence.explain(tiny("bert"), TEXTS[:2], "gradient_x_input")
+    assert one.warnings == two.warnings == ()
+
+
+def test_the_longest_text_that_fits_is_not_cut() -> None:
+    fits, over = " ".join(["film"] * 62), " ".join(["film"] * 63)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", whence.WhenceWarning)
+        assert len(whence.explain(tiny("bert"), fits, "random").tokens) == 64
+    with pytest.warns(whence.WhenceWarning, match="the last 1 of the text were not seen"):
+        assert len(whence.explain(tiny("bert"), over, "random").tokens) == 64
+
+
+def test_the_tokenizers_own_limit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiny_models.wordpiece(), "model_max_length", 10)
+    model = whence.load(tiny_models.build("bert"), tiny_models.wordpiece())
+    whole = len(tiny_models.wordpiece()(tiny_models.LONG)["input_ids"])
+    with pytest.warns(whence.WhenceWarning, match=f"the model reads 10 tokens, the last {whole - 10} of"):
+        whence.explain(model, tiny_models.LONG, "random")
+
+
+def test_a_long_context_is_cut_and_its_question_is_not() -> None:
+    question = "who made it"
+    with pytest.warns(whence.WhenceWarning, match="truncated: the model reads 64 tokens"):
+        explanation = whence.explain(tiny("bert", "question_answering"), (question, WORDY), "random")
+    words = explanation.words()
+    assert [word.text for word in words if word.segment == 0] == question.split()
+    context = [word for word in words if word.segment == 1]
+    assert [word.text for word in context] == WORDY.split()[: len(context)]
+    assert len(context) == 64 - 3 - 3
+
+
+def test_a_question_longer_than_the_model_reads() -> None:
+    problem, advice = complaint(
+        whence.InputError, whence.explain, tiny("bert", "question_answering"), (WORDY[:1000], "she made it")
+    )
+    assert problem.startswith("the question alone takes ")
+    assert problem.endswith(" tokens, the model reads 64")
+    assert advice == "shorten the question"
+
+
+# Models.
+
+
+def test_without_padding_and_mask_the_baseline_is_zero_and_recorded() -> None:
+    for family, meant in (("bert", "mask"), ("llama", "pad"), ("gpt2", "zero")):
+        explanation = whence.explain(tiny(family), SHORT, "leave_one_out")
+        assert explanation.options["baseline"] == meant
+        given = whence.explain(tiny(family), SHORT, "leave_one_out", baseline=meant)
+        np.testing.assert_array_equal(explanation.scores, given.scores)
+
+
+@pytest.mark.parametrize(("family", "baseline"), [("gpt2", "mask"), ("gpt2", "pad"), ("llama", "mask")])
+def test_a_baseline_that_the_model_lacks(family: str, baseline: str) -> None:
+    for method in ("leave_one_out", "integrated_gradients"):
+        problem, advice = complaint(whence.UsageError, whence.explain, tiny(family), SHORT, method, baseline=baseline)
+        assert problem == f"the model has no {baseline} token to use as a baseline"
+        assert advice == "use baseline='zero' or a token"
+
+
+@pytest.mark.parametrize("where", ["embedding", "head"])
+@pytest.mark.parametrize("method", ["gradient_x_input", "leave_one_out", "attention"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_nan_weights(bert: whence.LayeredModel, where: str, method: str) -> None:
+    module: Any = bert.module
+    with torch.no_grad():
+        part = module.get_input_embeddings() if where == "embedding" else module.classifier
+        part.weight.fill_(float("nan"))
+    problem, advice = complaint(whence.NonFiniteError, whence.explain, bert, SHORT, method)
+    assert problem == "the model's output is NaN, so nothing can be explained"
+    assert advice.startswith("look for NaN weights")
+
+
+@pytest.mark.parametrize("method", ["gradient_x_input", "leave_one_out"])
+def test_infinite_weights(bert: whence.LayeredModel, method: str) -> None:
+    module: Any = bert.module
+    with torch.no_grad():
+        module.classifier.bias[0] = float("inf")
+    problem, advice = complaint(whence.NonFiniteError, whence.explain, bert, SHORT, method)
+    assert problem == "the target is not a finite number"
+    assert advice == "look for infinite weights or another target"
+    assert np.isfinite(whence.explain(bert, SHORT, method, target="good").scores).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_other_dtypes(family: str, dtype: torch.dtype) -> None:
+    model = whence.load(tiny_models.build(family).to(dtype), tiny_models.tokenizer_of(family))
+    inputs = model.collate([model.encode(SHORT)])
+    assert model.states(inputs).hidden[1].dtype == dtype
+    for method in ("gradient_x_input", "leave_one_out", "integrated_gradients"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", whence.WhenceWarning)
+            explanation = whence.explain(model, TEXTS, method)[0]
+            full = whence.explain(tiny(family), SHORT, method, target=explanation.target.description)
+        assert explanation.scores.dtype == np.float32
+        np.testing.assert_allclose(explanation.scores, full.scores, atol=0.1, rtol=0.2)
+    assert next(model.module.parameters()).dtype == dtype
+
+
+def test_a_tokenizer_of_another_model() -> None:
+    model = whence.load(tiny_models.build("bert", vocab_size=50), tiny_models.wordpiece())
+    problem, advice = complaint(whence.UsageError, whence.explain, model, "witty")
+    number = tiny_models.wordpiece().convert_tokens_to_ids("witty")
+    assert problem == f"the tokenizer gives 'witty' the id {number}, the model knows ids up to 49"
+    assert advice == "load the tokenizer that belongs to the model"
+
+
+def test_a_word_that_the_vocabulary_lacks() -> None:
+    model = whence.load(
+        tiny_models.build_plain("mlp"),
+        whence.WordTokenizer({"film": 0}),
+        blocks=[tiny_models.build_plain("mlp")],
+        labels=["no"],
+    )
+    assert complaint(whence.UsageError, whence.explain, model, "good film") == (
+        "'good' is not in the vocabulary",
+        "add '<unk>' to the vocabulary",
+    )
+
+
+def test_a_pair_for_a_word_tokenizer() -> None:
+    problem, advice = complaint(whence.UsageError, whence.explain, tiny_plain("mlp"), ("a", "film"))
+    assert problem == "a WordTokenizer reads one text, not a pair"
+    assert advice == "join the two texts into one"
+
+
+def test_attention_where_there_is_none() -> None:
+    problem, advice = complaint(whence.ModelError, whence.explain, tiny_plain("gru"), SHORT, "attention")
+    assert problem == "GRUClassifier has no attention weights to read"
+    assert advice == "choose another method"
+
+
+# Names.
+
+
+def test_an_unknown_method() -> None:
+    problem, advice = complaint(whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, "integrated_gradient")
+    assert problem == "unknown method 'integrated_gradient'"
+    assert advice.startswith("did you mean 'integrated_gradients'? known: gradient, gradient_x_input, ")
+    for name in (*whence.METHODS, *whence.PRESETS):
+        assert name in advice
+
+
+@pytest.mark.parametrize("layers", [4, -5, "3", "last", [0, 9], True, 1.0, [None]])
+def test_an_unknown_layer(layers: Any) -> None:
+    problem, advice = complaint(whence.UsageError, whence.explain, tiny("bert"), SHORT, layers=layers)
+    shown = layers[-1] if isinstance(layers, list) else layers
+    assert problem == f"unknown layer {shown!r}"
+    assert advice.endswith("known: all, words, 0, 1, 2, 3")
+
+
+def test_no_layer() -> None:
+    problem, advice = complaint(whence.UsageError, whence.explain, tiny("bert"), SHORT, layers=[])
+    assert problem == "no layer was asked for"
+    assert advice == "give layers='all' or a list such as [0, 3]"
+
+
+def test_layers_from_the_top_and_in_any_order() -> None:
+    assert whence.explain(tiny("bert"), SHORT, "random", layers=[2, -1, 2, "words", 0]).layers == ("words", 0, 2, 3)
+    assert whence.explain(tiny("bert"), SHORT, "random", layers=np.arange(2)).layers == (0, 1)
+
+
+@pytest.mark.parametrize("layer", [4, -1])
+def test_resume_from_a_layer_that_is_not_there(bert: whence.LayeredModel, layer: int) -> None:
+    inputs = bert.collate([bert.encode(SHORT)])
+    problem, advice = complaint(whence.UnknownNameError, bert.resume, layer, bert.states(inputs).words, inputs)
+    assert problem == f"unknown layer {layer}"
+    assert advice.endswith("known: words, 0, 1, 2, 3")
+
+
+def test_an_unknown_label() -> None:
+    problem, advice = complaint(whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, target="excellent")
+    assert problem == "unknown label 'excellent'"
+    assert advice == "known: bad (0), fair (1), good (2)"
+
+
+def test_an_unknown_option() -> None:
+    problem, advice = complaint(
+        whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, "integrated_gradients", step=5
+    )
+    assert problem == "unknown option of integrated_gradients 'step'"
+    assert advice.startswith("did you mean 'steps'? known: steps, rule, baseline, special")
+
+
+def test_an_option_of_a_method_that_has_none() -> None:
+    problem, advice = complaint(
+        whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, "gradient_x_input", steps=5
+    )
+    assert problem == "unknown option of gradient_x_input 'steps'"
+    assert advice == "known: none"
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "value"),
+    [
+        ("integrated_gradients", "steps", 0),
+        ("integrated_gradients", "steps", "many"),
+        ("integrated_gradients", "steps", float("nan")),
+        ("occlusion", "window", 0),
+        ("occlusion", "stride", -1),
+    ],
+)
+def test_a_number_that_is_too_small(method: str, option: str, value: Any) -> None:
+    problem, advice = complaint(whence.UsageError, whence.explain, tiny("bert"), SHORT, method, **{option: value})
+    assert problem == f"{option} must be a number of at least 1, got {value!r}"
+    assert advice == f"give {option}=1 or more"
+
+
+def test_an_unknown_value_of_an_option() -> None:
+    problem, advice = complaint(
+        whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, "integrated_gradients", rule="simpson"
+    )
+    assert problem == "unknown rule 'simpson'"
+    assert advice.endswith("known: gauss_legendre, left, right, middle, trapezoid")
+    problem, advice = complaint(
+        whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, "leave_one_out", baseline="[NOPE]"
+    )
+    assert problem == "unknown baseline '[NOPE]'"
+    assert advice.endswith("known: auto, zero, pad, mask, a token of the vocabulary")
+
+
+def test_a_baseline_vector_of_another_size() -> None:
+    problem, advice = complaint(
+        whence.UsageError, whence.explain, tiny("bert"), SHORT, "leave_one_out", baseline=torch.zeros(5)
+    )
+    assert problem == "a baseline of shape (5,) does not fit layer words"
+    assert advice == "give a vector of 16 numbers"
+
+
+@pytest.mark.parametrize("number", [-1, 100_000])
+def test_a_baseline_id_that_no_token_has(number: int) -> None:
+    problem, advice = complaint(
+        whence.UsageError, whence.explain, tiny("bert"), SHORT, "leave_one_out", baseline=number
+    )
+    assert problem == f"the model has no token with id {number}"
+    assert advice == f"ids go from 0 to {len(tiny_models.wordpiece()) - 1}"
+
+
+def test_an_unknown_scale() -> None:
+    problem, advice = complaint(whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, scale="percent")
+    assert problem == "unknown scale 'percent'"
+    assert advice.endswith("known: logit, probability, log_probability")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**31, 1.5, "0", True, None])
+def test_a_seed_must_be_a_number(seed: Any) -> None:
+    problem, advice = complaint(whence.UsageError, whence.explain, tiny("bert"), SHORT, "random", seed=seed)
+    assert problem == f"seed must be a whole number from 0 to 2147483647, got {seed!r}"
+    assert advice == "give seed=0"
+
+
+@pytest.mark.parametrize("budget", [0, -5, "many"])
+def test_a_token_budget_must_be_a_number(budget: Any) -> None:
+    problem, advice = complaint(whence.UsageError, whence.explain, tiny("bert"), SHORT, batch_tokens=budget)
+    assert problem == f"batch_tokens must be a number of at least 1, got {budget!r}"
+    assert advice == "give batch_tokens=1 or more"
+
+
+def test_an_unknown_task(tmp_path: Path) -> None:
+    known = "known: classification, question_answering, token_classification, masked_lm, causal_lm"
+    for source in (tmp_path, (tiny_models.build("bert"), tiny_models.wordpiece())):
+        problem, advice = complaint(whence.UnknownNameError, whence.load, source, task="sentiment")
+        assert problem == "unknown task 'sentiment'"
+        assert advice.endswith(known)
+
+
+def test_a_model_without_a_head() -> None:
+    module = tiny_models.build("bert").base_model
+    problem, advice = complaint(whence.UsageError, whence.load, module, tiny_models.wordpiece())
+    assert problem == "the head of BertModel does not tell what the model is for"
+    assert advice.startswith("load a class with a head, or say task= one of: classification, ")
+
+
+# Folders and files.
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model as `save_pretrained` writes it."""
+    tiny_models.build("bert").save_pretrained(tmp_path / "model")
+    tiny_models.wordpiece().save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_folder_loads(folder: Path) -> None:
+    for source in (folder, str(folder)):
+        model = whence.load(source)
+        assert model.record.id == str(folder)
+        found = whence.explain(model, SHORT, "gradient_x_input")
+        np.testing.assert_allclose(
+            found.scores, whence.explain(tiny("bert"), SHORT, "gradient_x_input").scores, atol=1e-6
+        )
+        assert [token.text for token in found.tokens] == ["[CLS]", "a", "witty", "film", "[SEP]"]
+
+
+def test_a_folder_loads_for_another_task(folder: Path) -> None:
+    assert whence.load(folder, task="token_classification").record.architecture == "BertForTokenClassification"
+
+
+class Trap:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.file,))
+
+
+def test_pickled_weights_are_refused_and_never_opened(folder: Path, tmp_path: Path) -> None:
+    sprung = tmp_path / "sprung"
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"weight": Trap(sprung)}))
+    problem, advice = complaint(whence.FileError, whence.load, folder)
+    assert problem.startswith(f"cannot load {str(folder)!r}: ")
+    assert "safetensors" in problem
+    assert advice == "give a folder, a hub id, or one of: sentiment, topic"
+    assert not sprung.exists()
+    pickle.loads(pickle.dumps(Trap(sprung)))
+    assert sprung.exists(), "the trap would have been seen"
+
+
+def test_remote_code_does_not_run(folder: Path, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    config = (folder / "config.json").read_text()
+    auto = '"auto_map": {"AutoConfig": "theirs.Config", "AutoModelForSequenceClassification": "theirs.Model"},\n'
+    assert '"model_type": "bert"' in config
+    config = config.replace("{", "{" + auto, 1).replace('"model_type": "bert"', '"model_type": "theirs"')
+    (folder / "config.json").write_text(config)
+    (folder / "theirs.py").write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n")
+    problem, _ = complaint(whence.FileError, whence.load, folder)
+    assert problem.startswith(f"cannot load {str(folder)!r}: ")
+    assert not ran.exists()
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    problem, advice = complaint(whence.FileError, whence.load, tmp_path / "nowhere")
+    assert problem == f"no model folder {str(tmp_path / 'nowhere')!r}"
+    assert advice == "give a folder with config.json and model.safetensors"
+
+
+def test_a_folder_without_a_model(tmp_path: Path) -> None:
+    problem, advice = complaint(whence.FileError, whence.load, tmp_path)
+    assert problem == f"{str(tmp_path)!r} holds no config.json"
+    assert advice == "give a folder that save_pretrained wrote"
+
+
+def test_a_file_is_no_folder(folder: Path) -> None:
+    problem, _ = complaint(whence.FileError, whence.load, folder / "model.safetensors")
+    assert problem == f"no model folder {str(folder / 'model.safetensors')!r}"
+
+
+@pytest.mark.parametrize("name", ["no-such-model", "nobody/no-such-model"])
+def test_a_name_that_nothing_has(name: str) -> None:
+    problem, advice = complaint(whence.FileError, whence.load, name)
+    assert problem.startswith(f"cannot load {name!r}: ")
+    assert advice == "give a folder, a hub id, or one of: sentiment, topic"
+
+
+@pytest.mark.parametrize("broken", ["config.json", "model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize("content", [b"", b"not what it should be", b"\x00\xff" * 50], ids=["empty", "text", "bytes"])
+def test_a_broken_file(folder: Path, broken: str, content: bytes) -> None:
+    (folder / broken).write_bytes(content)
+    problem, advice = complaint(whence.FileError, whence.load, folder)
+    assert problem.startswith(f"cannot load {str(folder)!r}: ")
+    assert advice == "give a folder, a hub id, or one of: sentiment, topic"
+
+
+def test_missing_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    problem, _ = complaint(whence.FileError, whence.load, folder)
+    assert problem.startswith(f"cannot load {str(folder)!r}: ")
+    assert "model.safetensors" in problem
+
+
+def test_a_missing_tokenizer(folder: Path) -> None:
+    """Of nothing transformers makes a tokenizer that knows no word, without a word."""
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+    problem, advice = complaint(whence.FileError, whence.load, folder)
+    assert problem == f"{str(folder)!r} holds no tokenizer"
+    assert advice == "save it there too: tokenizer.save_pretrained(folder)"
+
+
+def test_weights_of_another_size(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 300}))
+    problem, _ = complaint(whence.FileError, whence.load, folder)
+    assert problem.startswith(f"cannot load {str(folder)!r}: ")
+
+
+def test_a_config_that_does_not_tell_the_task(folder: Path) -> None:
+    tiny_models.build("bert").base_model.save_pretrained(folder)
+    problem, advice = complaint(whence.UsageError, whence.load, folder)
+    assert problem == f"{str(folder)!r} does not say what it is for (architectures: BertModel)"
+    assert advice.startswith("say task= one of: classification, ")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1", b'{"schema": 99}', b"\xff\xfe"], ids=repr)
+def test_a_file_that_holds_no_explanation(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "explanation.json"
+    file.write_bytes(content)
+    with pytest.raises(whence.FileError) as caught:
+        whence.Explanation.load(file)
+    assert str(caught.value).splitlines()[0]
+
+
+def test_an_explanation_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(whence.FileError, match=r"nothing\.json"):
+        whence.Explanation.load(tmp_path / "nothing.json")

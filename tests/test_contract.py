@@ -1,0 +1,154 @@
+"""Every method keeps the contract of `whence.testing`, and methods that break it are found out."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import tiny_models
+import torch
+
+import whence
+from whence import testing
+from whence.testing import METHOD_CHECKS
+
+GRADIENT = whence.METHODS["gradient"]
+
+
+@pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("method", [*whence.METHODS, *whence.PRESETS])
+def test_method_keeps_the_contract(method: str, check: testing.Check, bert: whence.LayeredModel) -> None:
+    check(method, bert)
+
+
+@pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("model", ["gpt2", "gru"])
+@pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "shapley", "deep_lift_shap", "lime"])
+def test_the_contract_holds_on_other_models(method: str, model: str, check: testing.Check) -> None:
+    check(method, tiny_models.tiny_plain(model) if model == "gru" else tiny_models.tiny(model))
+
+
+def broken(compute: object) -> whence.Method:
+    return dataclasses.replace(GRADIENT, compute=compute)
+
+
+def leaks_a_hook(question: whence.Question) -> whence.Scores:
+    question.model.module.register_forward_hook(lambda *everything: None)
+    return GRADIENT.compute(question)
+
+
+def leaves_a_forward(question: whence.Question) -> whence.Scores:
+    block = question.model.stack.blocks[0]
+    block.forward = block.forward
+    return GRADIENT.compute(question)
+
+
+def leaves_training_mode(question: whence.Question) -> whence.Scores:
+    class Late(torch.nn.Module):
+        """A part whose mode is set after whence has put the modes back."""
+
+    question.model.module.late = Late()
+    return GRADIENT.compute(question)
+
+
+def writes_gradients(question: whence.Question) -> whence.Scores:
+    weight = next(question.model.module.parameters())
+    weight.grad = torch.ones_like(weight)
+    return GRADIENT.compute(question)
+
+
+def changes_a_weight(question: whence.Question) -> whence.Scores:
+    with torch.no_grad():
+        next(question.model.module.parameters()).add_(1e-3)
+    return GRADIENT.compute(question)
+
+
+def changes_attention(question: whence.Question) -> whence.Scores:
+    question.model.module.set_attn_implementation("eager")
+    return GRADIENT.compute(question)
+
+
+def draws_from_the_global_generator(question: whence.Question) -> whence.Scores:
+    torch.rand(1)
+    return GRADIENT.compute(question)
+
+
+@pytest.mark.parametrize(
+    ("compute", "message"),
+    [
+        (leaks_a_hook, "left a hook"),
+        (leaves_a_forward, "left another forward"),
+        (leaves_training_mode, "left a hook|left another"),
+        (writes_gradients, "left a gradient"),
+        (changes_a_weight, "left another weight"),
+        (changes_attention, "left another attention implementation"),
+        (draws_from_the_global_generator, "left another random state"),
+    ],
+)
+def test_a_leaky_method_fails(compute: object, message: str, bert: whence.LayeredModel) -> None:
+    with pytest.raises(AssertionError, match=message):
+        testing.check_leaves_the_model_as_found(broken(compute), bert)
+
+
+def test_a_method_that_leaks_only_when_the_model_crashes_fails(bert: whence.LayeredModel) -> None:
+    def hooks_for_a_while(question: whence.Question) -> whence.Scores:
+        handle = question.model.stack.blocks[0].register_forward_hook(lambda *everything: None)
+        question.values(0, torch.arange(len(question.inputs)), lambda chunk: question.states.at(0).detach()[chunk])
+        handle.remove()
+        return GRADIENT.compute(question)
+
+    testing.check_leaves_the_model_as_found(broken(hooks_for_a_while), bert)
+    with pytest.raises(AssertionError, match="left a hook"):
+        testing.check_leaves_the_model_as_found_after_a_crash(broken(hooks_for_a_while), bert)
+
+
+def sees_padding(question: whence.Question) -> whence.Scores:
+    scores = GRADIENT.compute(question)
+    return whence.Scores(scores.values + question.inputs.ids.shape[1])
+
+
+def draws_at_random(question: whence.Question) -> whence.Scores:
+    return whence.Scores(torch.rand(len(question.inputs), len(question.layers), question.inputs.ids.shape[1]))
+
+
+def mixes_layers(question: whence.Question) -> whence.Scores:
+    return whence.Scores(GRADIENT.compute(question).values * len(question.layers))
+
+
+def forgets_to_count(question: whence.Question) -> whence.Scores:
+    question.model.states(question.inputs)
+    return GRADIENT.compute(question)
+
+
+def looks_at_the_budget(question: whence.Question) -> whence.Scores:
+    return whence.Scores(GRADIENT.compute(question).values * question.batch_tokens)
+
+
+def gives_nan(question: whence.Question) -> whence.Scores:
+    return whence.Scores(GRADIENT.compute(question).values * torch.nan)
+
+
+def goes_below_its_bound(question: whence.Question) -> whence.Scores:
+    return whence.Scores(-GRADIENT.compute(question).values)
+
+
+@pytest.mark.parametrize(
+    ("check", "compute"),
+    [
+        (testing.check_one_text_alone_equals_the_batch, sees_padding),
+        (testing.check_same_seed_same_scores, draws_at_random),
+        (testing.check_a_layer_alone_equals_the_layer_among_others, mixes_layers),
+        (testing.check_counts_its_passes, forgets_to_count),
+        (testing.check_token_budget_does_not_matter, looks_at_the_budget),
+        (testing.check_has_a_score_for_every_token_and_layer, goes_below_its_bound),
+    ],
+)
+def test_every_check_can_fail(check: testing.Check, compute: object, bert: whence.LayeredModel) -> None:
+    check("gradient", bert)
+    with pytest.raises(AssertionError):
+        check(broken(compute), bert)
+
+
+def test_scores_that_are_not_numbers_are_refused(bert: whence.LayeredModel) -> None:
+    with pytest.raises(whence.NonFiniteError, match="not finite"):
+        testing.check_has_a_score_for_every_token_and_layer(broken(gives_nan), bert)

@@ -1,0 +1,486 @@
+"""Every family with every head: states are the model's own, and the model can be resumed from any of them."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+import transformers
+from tiny_models import CASES, FAMILIES, LABELS, SHORT, TEXTS, tiny, tiny_plain
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
+
+import whence
+
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+every_case = pytest.mark.parametrize(("family", "head"), CASES, ids=["-".join(case) for case in CASES])
+every_plain = pytest.mark.parametrize("name", tiny_models.PLAIN)
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def batch(model: whence.LayeredModel, texts: list[Any]) -> whence.Inputs:
+    pairs = [text if isinstance(text, tuple) else (text, None) for text in texts]
+    return model.collate([model.encode(*pair) for pair in pairs])
+
+
+def all_layers(model: whence.LayeredModel) -> list[whence.Layer]:
+    return ["words", *range(model.n_layers + 1)]
+
+
+def real_blocks(model: whence.LayeredModel, family: str) -> list[nn.Module]:
+    """The blocks by their known place, not as whence found them."""
+    base: nn.Module = model.module.base_model  # type: ignore[assignment]
+    return list(base.get_submodule(FAMILIES[family].blocks))  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def counted(blocks: list[nn.Module]) -> Iterator[list[int]]:
+    """How often each block really runs: calls of its last matrix, which knows nothing of whence."""
+    calls = [0] * len(blocks)
+
+    def count(i: int) -> Any:
+        def hook(*_: Any) -> None:
+            calls[i] += 1
+
+        return hook
+
+    matrices = [
+        [part for part in block.modules() if isinstance(part, (nn.Linear, Conv1D, nn.GRU))][-1] for block in blocks
+    ]
+    handles = [matrix.register_forward_hook(count(i)) for i, matrix in enumerate(matrices)]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def check_resume(model: whence.LayeredModel, inputs: whence.Inputs, blocks: list[nn.Module]) -> None:
+    states = model.states(inputs)
+    model.resume(model.n_layers, states.hidden[-1], inputs)  # the first resumption may rehearse
+    generator = torch.Generator().manual_seed(0)
+    for layer in all_layers(model):
+        with counted(blocks) as calls:
+            logits = model.resume(layer, states.at(layer), inputs)
+        torch.testing.assert_close(logits, states.logits, **CLOSE)
+        assert sum(calls) == model.n_layers - (0 if layer == "words" else layer), f"blocks run from layer {layer}"
+        h = states.at(layer)
+        other = model.resume(layer, h + torch.randn(h.shape, generator=generator), inputs)
+        moved = (other - states.logits).abs().flatten(1).amax(dim=1)
+        assert (moved > 1e-3).all(), f"a changed state at layer {layer} leaves the output as it was"
+
+
+@every_case
+def test_resume_equals_the_full_forward_and_runs_only_the_blocks_above(family: str, head: str) -> None:
+    model = tiny(family, head)
+    check_resume(model, batch(model, tiny_models.texts_for(family, head)), real_blocks(model, family))
+
+
+@every_plain
+def test_plain_modules_resume_too(name: str) -> None:
+    model = tiny_plain(name)
+    blocks: list[nn.Module] = [model.module.first, model.module.second]  # type: ignore[list-item]
+    check_resume(model, batch(model, TEXTS), blocks)
+
+
+@every_case
+def test_the_logits_are_the_models_own(family: str, head: str) -> None:
+    """Padded by whence or by nobody: the same as calling the model on the one text by hand."""
+    model, tokenizer = tiny(family, head), tiny_models.tokenizer_of(family)
+    for text in tiny_models.texts_for(family, head):
+        inputs = batch(model, [text])
+        whole = tokenizer(*(text if isinstance(text, tuple) else (text,)), return_tensors="pt")
+        taken = inspect.signature(model.module.forward).parameters
+        by_hand = {name: value for name, value in whole.items() if name in taken}
+        with torch.no_grad():
+            output = model.module(**by_hand)
+        if head == "question_answering":
+            expected = torch.stack([output.start_logits, output.end_logits], dim=-1)
+        elif inputs.read_at is not None:
+            expected = output.logits[:, int(inputs.read_at)]
+        else:
+            expected = output.logits
+        torch.testing.assert_close(model.states(inputs).logits, expected, **CLOSE)
+
+
+@every_case
+def test_states_are_transformers_own_hidden_states(family: str, head: str) -> None:
+    model = tiny(family, head)
+    inputs = batch(model, tiny_models.texts_for(family, head)[:1])
+    with torch.no_grad():
+        output = model.module(
+            input_ids=inputs.ids, attention_mask=inputs.mask.long(), **inputs.features, output_hidden_states=True
+        )
+    states = model.states(inputs)
+    assert len(states.hidden) == len(output.hidden_states) == model.n_layers + 1
+    for layer in range(model.n_layers):  # the last may come after a final norm
+        torch.testing.assert_close(states.hidden[layer], output.hidden_states[layer], **CLOSE)
+    embedding: nn.Module = model.module.get_input_embeddings()  # type: ignore[operator]
+    torch.testing.assert_close(states.words, embedding(inputs.ids), **CLOSE)
+
+
+@every_family
+def test_the_blocks_found_are_the_blocks(family: str) -> None:
+    model = tiny(family)
+    assert list(model.stack.blocks) == real_blocks(model, family)
+    config: Any = model.module.config
+    assert model.n_layers == config.num_hidden_layers
+
+
+def scored(model: whence.LayeredModel, texts: Any, method: str) -> Any:
+    options: dict[str, Any] = {
+        "gradient_x_input": {"layers": ["words", "all"]},
+        "leave_one_out": {"layers": ["words", 0, 1, -1]},
+        "integrated_gradients": {"layers": ["words", 1], "steps": 3},
+        "attention": {},
+    }[method]
+    return whence.explain(model, texts, method, **options)
+
+
+def check_batch_is_single(model: whence.LayeredModel, texts: list[Any]) -> None:
+    inputs = batch(model, texts)
+    together = model.states(inputs)
+    for row, text in enumerate(texts):
+        one = batch(model, [text])
+        alone = model.states(one)
+        length = one.ids.shape[1]
+        for layer in all_layers(model):
+            torch.testing.assert_close(together.at(layer)[row, :length], alone.at(layer)[0], **CLOSE)
+        logits = together.logits[row]
+        torch.testing.assert_close(logits[:length] if logits.ndim == 2 else logits, alone.logits[0], **CLOSE)
+
+
+METHODS = ["gradient_x_input", "leave_one_out", "integrated_gradients"]
+
+
+def check_scores_in_a_batch(model: whence.LayeredModel, texts: list[Any], method: str) -> None:
+    together = scored(model, texts, method)
+    assert len({len(explanation.tokens) for explanation in together}) > 1, "no padding, nothing tested"
+    for text, inside in zip(texts, together, strict=True):
+        alone = scored(model, text, method)
+        assert alone.target.description == inside.target.description
+        assert alone.target.value == pytest.approx(inside.target.value, rel=1e-5, abs=1e-5)
+        assert alone.prediction.label == inside.prediction.label
+        np.testing.assert_allclose(inside.scores, alone.scores, **CLOSE)
+        assert np.abs(alone.scores).max() > 1e-3, "no score to compare"
+
+
+@every_case
+def test_a_text_alone_and_in_a_batch_have_the_same_states(family: str, head: str) -> None:
+    check_batch_is_single(tiny(family, head), tiny_models.texts_for(family, head))
+
+
+@every_plain
+def test_plain_modules_have_the_same_states_in_a_batch(name: str) -> None:
+    check_batch_is_single(tiny_plain(name), TEXTS)
+
+
+@pytest.mark.filterwarnings("ignore::whence.WhenceWarning")  # three steps do not add up
+@pytest.mark.parametrize("method", METHODS)
+@every_case
+def test_a_text_alone_and_in_a_batch_have_the_same_scores(family: str, head: str, method: str) -> None:
+    check_scores_in_a_batch(tiny(family, head), tiny_models.texts_for(family, head), method)
+
+
+@every_family
+def test_attention_is_the_same_in_a_batch(family: str) -> None:
+    check_scores_in_a_batch(tiny(family), TEXTS, "attention")
+
+
+@pytest.mark.filterwarnings("ignore::whence.WhenceWarning")
+@pytest.mark.parametrize("method", METHODS)
+@every_plain
+def test_plain_modules_have_the_same_scores_in_a_batch(name: str, method: str) -> None:
+    check_scores_in_a_batch(tiny_plain(name), TEXTS, method)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "llama", "gpt2"])
+def test_a_tokenizer_that_pads_left_changes_nothing(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny(family)
+    before = scored(model, TEXTS, "gradient_x_input")
+    monkeypatch.setattr(tiny_models.tokenizer_of(family), "padding_side", "left")
+    check_batch_is_single(model, TEXTS)
+    for left, right in zip(scored(model, TEXTS, "gradient_x_input"), before, strict=True):
+        np.testing.assert_array_equal(left.scores, right.scores)
+
+
+@every_family
+def test_a_token_budget_changes_nothing(family: str) -> None:
+    model = tiny(family)
+    at_once = whence.explain(model, TEXTS, "leave_one_out", layers=[0, 1])
+    bit_by_bit = whence.explain(model, TEXTS, "leave_one_out", layers=[0, 1], batch_tokens=1)
+    for one, other in zip(at_once, bit_by_bit, strict=True):
+        np.testing.assert_allclose(one.scores, other.scores, **CLOSE)
+
+
+def check_gradients(model: whence.LayeredModel, inputs: whence.Inputs) -> None:
+    states = model.states(inputs, differentiable=True)
+    direction = torch.randn(states.logits.shape, generator=torch.Generator().manual_seed(0))
+    reached: list[Tensor] = [states.at(layer) for layer in all_layers(model)]
+    gradients = torch.autograd.grad((states.logits * direction).sum(), reached)
+    for layer, gradient in zip(all_layers(model), gradients, strict=True):
+        h = states.at(layer).detach().requires_grad_()
+        (resumed,) = torch.autograd.grad((model.resume(layer, h, inputs) * direction).sum(), h)
+        real = inputs.mask[..., None]
+        torch.testing.assert_close(resumed * real, gradient * real, **CLOSE)
+        assert gradient.abs().max() > 1e-3
+
+
+@every_case
+def test_one_backward_pass_gives_the_gradient_of_every_layer(family: str, head: str) -> None:
+    model = tiny(family, head)
+    check_gradients(model, batch(model, tiny_models.texts_for(family, head)))
+
+
+@every_plain
+def test_gradients_of_plain_modules(name: str) -> None:
+    model = tiny_plain(name)
+    check_gradients(model, batch(model, TEXTS))
+
+
+@every_family
+def test_other_word_embeddings_give_other_states(family: str) -> None:
+    """What DiffMask needs: states and output when the raw word embeddings are replaced."""
+    model = tiny(family)
+    inputs = batch(model, TEXTS)
+    words = model.embed(inputs.ids.flip(0))
+    replaced = model.states(inputs, words=words)
+    torch.testing.assert_close(replaced.words, words)
+    torch.testing.assert_close(replaced.logits, model.resume("words", words, inputs), **CLOSE)
+    assert (replaced.hidden[0] - model.states(inputs).hidden[0]).abs().max() > 1e-3
+
+
+def test_albert_with_two_blocks_in_a_group() -> None:
+    model = whence.load(
+        tiny_models.build("albert", num_hidden_layers=2, num_hidden_groups=1, inner_group_num=2),
+        tiny_models.wordpiece(),
+    )
+    assert model.n_layers == 2
+    inputs = batch(model, TEXTS)
+    states = model.states(inputs)
+    for layer in all_layers(model):
+        torch.testing.assert_close(model.resume(layer, states.at(layer), inputs), states.logits, **CLOSE)
+    check_batch_is_single(model, TEXTS)
+
+
+def test_the_first_resume_needs_no_states_before(bert: whence.LayeredModel) -> None:
+    for model in (bert, whence.load(tiny_models.build("deberta-v2"), tiny_models.wordpiece())):
+        inputs = batch(model, TEXTS)
+        h = model.module.base_model.embeddings(inputs.ids).detach()  # type: ignore[union-attr,operator]
+        fresh = model.resume(model.n_layers, h, inputs)
+        torch.testing.assert_close(fresh, model.resume(model.n_layers, h, inputs))
+
+
+def test_a_compiled_model_is_read_through_its_original(bert: whence.LayeredModel) -> None:
+    compiled: Any = torch.compile(bert.module, backend="eager")
+    assert compiled is not bert.module
+    model = whence.load(compiled, tiny_models.wordpiece())
+    assert model.module is bert.module
+    check_resume(model, batch(model, TEXTS), real_blocks(model, "bert"))
+
+
+# Decoders whose config names no padding.
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gpt-neox", "qwen2", "qwen3", "opt"])
+def test_a_decoder_without_padding_classifies_a_batch(family: str) -> None:
+    model = tiny(family)
+    config: Any = model.module.config
+    assert config.pad_token_id is None
+    assert model.tokenizer.padding is None
+    check_batch_is_single(model, TEXTS)
+    same_length = [TEXTS[0], TEXTS[0], TEXTS[0].replace("w", "f")]
+    check_batch_is_single(model, same_length)
+    assert config.pad_token_id is None
+
+
+@pytest.mark.parametrize("padding", [None, -1])
+def test_a_text_that_ends_in_the_padding_token_is_read_to_its_end(padding: int | None) -> None:
+    """`tokenizer.pad_token = tokenizer.eos_token` is common; the config still names no padding, or none that exists."""
+    model = whence.load(tiny_models.build("llama"), tiny_models.metaspace())
+    config: Any = model.module.config
+    config.pad_token_id = padding
+    check_batch_is_single(model, [f"{SHORT} <pad>", *TEXTS])
+    assert config.pad_token_id == padding
+
+
+# What cannot be wrapped says so.
+
+
+class Odd(transformers.PreTrainedModel):
+    """A family that transformers does not know, whose config does not say how many layers there are."""
+
+    config_class = transformers.PreTrainedConfig
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.words = nn.Embedding(len(tiny_models.wordpiece()), 8)
+        self.backbone = nn.ModuleDict(
+            {"steps": nn.ModuleList([nn.Sequential(nn.Linear(8, 8), nn.Tanh()) for _ in range(3)])}
+        )
+        self.out = nn.Linear(8, 3)
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.words
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, return_dict: bool = True) -> Any:
+        h = self.words(input_ids)
+        for step in self.backbone["steps"]:  # type: ignore[union-attr]
+            h = step(h)
+        weights = attention_mask[..., None].to(h)
+        logits = self.out((h * weights).sum(dim=1) / weights.sum(dim=1))
+        return transformers.modeling_outputs.SequenceClassifierOutput(logits=logits)
+
+
+class OddForSequenceClassification(Odd):
+    pass
+
+
+def test_an_unknown_architecture_says_what_it_looked_for_found_and_wants() -> None:
+    model = tiny_models.shaken(OddForSequenceClassification(transformers.PreTrainedConfig(num_labels=3)))
+    tokenizer = tiny_models.wordpiece()
+    with pytest.raises(whence.UnknownArchitectureError) as caught:
+        whence.load(model, tokenizer)
+    assert str(caught.value).splitlines() == [
+        "no stack of blocks found in OddForSequenceClassification",
+        "  looked for:  config.num_hidden_layers",
+        "  found:       backbone.steps (3 x Sequential)",
+        "  next:        whence.load(model, tokenizer, blocks=model.backbone.steps)",
+    ]
+    call = str(caught.value).split("next:")[1].strip()
+    layered = eval(call, {"whence": whence, "model": model, "tokenizer": tokenizer})
+    check_resume(layered, batch(layered, TEXTS), list(model.backbone["steps"]))
+    check_batch_is_single(layered, TEXTS)
+
+
+def test_a_wrong_number_of_layers_is_found_out() -> None:
+    model = tiny_models.shaken(OddForSequenceClassification(transformers.PreTrainedConfig(num_labels=3)))
+    blocks = [*model.backbone["steps"], nn.Linear(8, 8)]
+    layered = whence.load(model, tiny_models.wordpiece(), blocks=blocks)
+    with pytest.raises(
+        whence.ModelError, match="expected 4 calls of the blocks in a forward pass, counted 3\ngive the blo"
+    ):
+        whence.explain(layered, SHORT)
+
+
+def small_t5(kind: str) -> Any:
+    config = transformers.T5Config(
+        vocab_size=len(tiny_models.wordpiece()), d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2,
+        num_labels=3, pad_token_id=0, eos_token_id=3, decoder_start_token_id=0,
+    )  # fmt: skip
+    return tiny_models.shaken(getattr(transformers, kind)(config))
+
+
+def test_two_stacks_are_one_too_many() -> None:
+    model = small_t5("T5ForSequenceClassification")
+    with pytest.raises(whence.UnknownArchitectureError) as caught:
+        whence.load(model, tiny_models.wordpiece())
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "more than one stack of blocks found in T5ForSequenceClassification"
+    assert "transformer.encoder.block (2 x T5Block)" in lines[2]
+    assert "transformer.decoder.block (2 x T5Block)" in lines[2]
+    assert lines[3].startswith("  next:        whence.load(model, tokenizer, blocks=model.")
+
+
+def test_one_of_two_stacks_can_be_chosen() -> None:
+    config = transformers.BartConfig(
+        vocab_size=len(tiny_models.wordpiece()), d_model=16, encoder_layers=2, decoder_layers=2, num_labels=3,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=24, decoder_ffn_dim=24,
+        max_position_embeddings=64, pad_token_id=0, eos_token_id=3, bos_token_id=2, decoder_start_token_id=3,
+    )  # fmt: skip
+    model = tiny_models.shaken(transformers.BartForSequenceClassification(config))
+    tokenizer = tiny_models.wordpiece()
+    with pytest.raises(whence.UnknownArchitectureError, match="more than one stack of blocks found in Bart"):
+        whence.load(model, tokenizer)
+    encoder = model.model.encoder
+    layered = whence.load(model, tokenizer, blocks=encoder.layers, embedding=encoder.embed_tokens)
+    check_resume(layered, batch(layered, TEXTS), list(encoder.layers))
+
+
+def test_blocks_that_hand_on_more_than_a_state_are_refused() -> None:
+    """T5's first block computes position biases for all: skipping it would give other numbers without a word."""
+    module, tokenizer = small_t5("T5ForTokenClassification"), tiny_models.wordpiece()
+    with pytest.raises(
+        whence.ModelError, match="the word embedding was not called in the forward pass\ngive it as embedding="
+    ):
+        whence.explain(whence.load(module, tokenizer), SHORT)
+    model = whence.load(module, tokenizer, embedding=module.transformer.encoder.embed_tokens)
+    inputs = batch(model, TEXTS)
+    h = model.states(inputs).hidden[1]
+    with pytest.raises(whence.ModelError) as caught:
+        model.resume(1, h, inputs)
+    assert str(caught.value).splitlines() == [
+        "T5ForTokenClassification cannot be resumed at layer 1: its blocks hand on more",
+        "give as blocks= modules whose first output is all that the modules after them read",
+    ]
+
+
+class LastState(tiny_models.GRUClassifier):
+    """Bare GRUs, and a head that reads what the last one returns beside its states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = self.first.cell, self.second.cell
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        h, _ = self.first(self.embedding(ids))
+        _, last = self.second(h)
+        logits: Tensor = self.head(last[-1])
+        return logits
+
+
+def test_a_head_that_reads_more_than_the_last_state_is_refused() -> None:
+    module = tiny_models.shaken(LastState())
+    model = whence.load(module, tiny_models.word_tokenizer(), blocks=[module.first, module.second], labels=LABELS)
+    with pytest.raises(whence.ModelError, match="LastState cannot be resumed at layer 2: its blocks hand on more"):
+        whence.explain(model, SHORT, "leave_one_out", layers=[2])
+
+
+def test_a_tokenizer_without_character_offsets_is_refused() -> None:
+    slow = transformers.CanineTokenizer()
+    with pytest.raises(whence.UsageError) as caught:
+        whence.load(tiny_models.build("bert"), slow)
+    assert str(caught.value).splitlines() == [
+        "CanineTokenizer does not say which characters a token comes from",
+        "load a fast tokenizer: AutoTokenizer.from_pretrained(...)",
+    ]
+
+
+def test_plain_modules_must_be_told() -> None:
+    module, tokenizer = tiny_models.build_plain("mlp"), tiny_models.word_tokenizer()
+    with pytest.raises(whence.UsageError, match="MLPClassifier is a plain module: whence must be told its layers and"):
+        whence.load(module, tokenizer)
+    with pytest.raises(whence.UsageError, match="a loaded model needs its tokenizer\n"):
+        whence.load(module)
+    blocks: list[Any] = [module.first, module.second]
+    with pytest.raises(whence.UsageError, match=r"returned logits of shape \(1, 3\)\nexpected \(1, 2\)"):
+        whence.explain(whence.load(module, tokenizer, blocks=blocks, labels=["no", "yes"]), SHORT)
+    with pytest.raises(whence.UsageError, match="is no tokenizer for a plain module: it lacks id_of\n"):
+        whence.load(module, tiny_models.wordpiece(), blocks=blocks, labels=LABELS)
+    module.other = nn.Embedding(3, 3)
+    with pytest.raises(whence.UsageError, match="has 2 embedding tables\nsay which reads the words: embedding="):
+        whence.load(module, tokenizer, blocks=blocks, labels=LABELS)
+    told = whence.load(module, tokenizer, blocks=blocks, labels=LABELS, embedding=module.embedding)
+    assert whence.explain(told, SHORT).scores.shape == (1, 3)
+
+
+def test_what_does_not_go_with_a_loaded_model_is_refused(bert: whence.LayeredModel) -> None:
+    with pytest.raises(whence.UsageError, match="labels= goes with a plain module\n"):
+        whence.load(bert.module, tiny_models.wordpiece(), labels=LABELS)
+    with pytest.raises(whence.UnknownNameError, match="unknown option for a loaded model 'dtype'\n"):
+        whence.load(bert.module, tiny_models.wordpiece(), dtype="float16")
+    with pytest.raises(whence.UsageError, match=r"expected \(model, tokenizer\)\n"):
+        whence.load((bert.module, tiny_models.wordpiece()), tiny_models.wordpiece())
+    assert whence.load((bert.module, tiny_models.wordpiece())).module is bert.module
+
+
+def test_the_same_seed_builds_the_same_model() -> None:
+    """The tests stand on repeatable models."""
+    first, second = (tiny_models.build("bert").state_dict() for _ in range(2))
+    assert all(torch.equal(first[key], second[key]) for key in first)

@@ -1,0 +1,161 @@
+"""Words are those of the user's own text, whatever the tokenizer does to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tiny_models
+from tiny_models import tiny, tiny_plain
+
+import whence
+from whence.words import word_of, word_spans
+
+# text, its words
+LANGUAGES = {
+    "english": ("It's not bad, really!", ["It's", "not", "bad", ",", "really", "!"]),
+    "hyphen": ("a well-made film", ["a", "well-made", "film"]),
+    "dash": ("good - no, great", ["good", "-", "no", ",", "great"]),
+    "numbers": ("3 of 10 stars", ["3", "of", "10", "stars"]),
+    "underscore": ("snake_case words", ["snake_case", "words"]),
+    "french": ("Quelle déception, ce film…", ["Quelle", "déception", ",", "ce", "film", "…"]),
+    "combining marks": ("de\u0301ce\u0301ption totale", ["de\u0301ce\u0301ption", "totale"]),
+    "german": ("Der Film ist großartig", ["Der", "Film", "ist", "großartig"]),
+    "russian": ("Это не плохой фильм", ["Это", "не", "плохой", "фильм"]),
+    "greek": ("καλή ταινία", ["καλή", "ταινία"]),
+    "arabic": ("هذا فيلم جيد", ["هذا", "فيلم", "جيد"]),
+    "hebrew": ("סרט טוב מאוד", ["סרט", "טוב", "מאוד"]),
+    "hindi": ("यह फिल्म अच्छी है", ["यह", "फिल्म", "अच्छी", "है"]),
+    "korean": ("좋은 영화", ["좋은", "영화"]),
+    "chinese": ("好电影。", ["好", "电", "影", "。"]),
+    "japanese": ("良い映画だ", ["良", "い", "映", "画", "だ"]),
+    "thai": ("หนัง", ["ห", "นั", "ง"]),
+    "emoji": ("good 👍🏽 👨‍👩‍👧 film", ["good", "👍🏽", "👨‍👩‍👧", "film"]),
+    "flags": ("🇫🇷🇩🇪", ["🇫🇷", "🇩🇪"]),
+    "markup": ("<b>a</b>", ["<", "b", ">", "a", "<", "/", "b", ">"]),
+    "spaces": ("  a \t film\n", ["a", "film"]),
+    "no-break space": ("a\u00a0film\u3000b", ["a", "film", "b"]),
+    "nothing": ("", []),
+    "only spaces": (" \t\n\u3000", []),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), LANGUAGES.values(), ids=LANGUAGES)
+def test_words_of_a_text(text: str, words: list[str]) -> None:
+    assert [text[start:end] for start, end in word_spans(text)] == words
+
+
+@pytest.mark.parametrize(("text", "words"), LANGUAGES.values(), ids=LANGUAGES)
+def test_every_visible_character_is_in_one_word(text: str, words: list[str]) -> None:
+    spans = word_spans(text)
+    covered = [i for start, end in spans for i in range(start, end)]
+    assert covered == sorted(set(covered))
+    assert [i for i, character in enumerate(text) if not character.isspace()] == covered
+
+
+def test_the_word_of_a_piece() -> None:
+    text = "a well-made  film"
+    spans = word_spans(text)
+    assert word_of(0, 1, text, spans) == 0
+    assert word_of(2, 6, text, spans) == 1
+    assert word_of(6, 7, text, spans) == 1
+    assert word_of(11, 17, text, spans) == 2  # a piece that carries the spaces before it
+    assert word_of(11, 13, text, spans) is None  # spaces
+    assert word_of(3, 3, text, spans) is None  # nothing
+    assert word_of(0, 0, "", []) is None
+
+
+TOKENIZED = {"wordpiece": "bert", "byte_level": "roberta", "bare": "gpt2", "metaspace": "llama"}
+
+
+@pytest.mark.parametrize("family", TOKENIZED.values(), ids=TOKENIZED)
+@pytest.mark.parametrize(
+    "text",
+    [text for text, words in LANGUAGES.values() if words],
+    ids=[key for key, (_, words) in LANGUAGES.items() if words],
+)
+def test_tokens_and_words_point_into_the_text(family: str, text: str) -> None:
+    explanation = whence.explain(tiny(family), text, "gradient_x_input")
+    spans = word_spans(text)
+    for token in explanation.tokens:
+        assert 0 <= token.start <= token.end <= len(text)
+        if token.special:
+            assert token.word is None
+        elif token.word is not None:
+            start, end = spans[token.word]
+            assert start < token.end
+            assert token.start < end
+    words = explanation.words()
+    assert words
+    for word in words:
+        assert word.text == text[word.start : word.end]
+        assert word.text.strip() == word.text != ""
+    assert [word.start for word in words] == sorted({word.start for word in words})
+
+
+@pytest.mark.parametrize("family", TOKENIZED.values(), ids=TOKENIZED)
+def test_sub_words_are_gathered(family: str) -> None:
+    text = "Unhappiness isn't playful, films are!"
+    explanation = whence.explain(tiny(family), text, "gradient_x_input")
+    words = explanation.words()
+    assert [word.text for word in words] == ["Unhappiness", "isn't", "playful", ",", "films", "are", "!"]
+    assert [(word.start, word.end) for word in words] == word_spans(text)
+    pieces = [[i for i, token in enumerate(explanation.tokens) if token.word == k] for k in range(len(words))]
+    assert len(pieces[0]) > 1, "the tokenizer left the word whole: nothing was gathered"
+    row = explanation.row()
+    for word, members in zip(words, pieces, strict=True):
+        assert word.score == pytest.approx(sum(float(row[i]) for i in members), abs=1e-6)
+
+
+def test_pieces_of_wordpiece_by_hand() -> None:
+    tokens = tiny("bert").encode("an unhappiness").tokens
+    assert [(token.text, token.start, token.end, token.special, token.word) for token in tokens] == [
+        ("[CLS]", 0, 0, True, None),
+        ("an", 0, 2, False, 0),
+        ("un", 3, 5, False, 1),
+        ("##happi", 5, 10, False, 1),
+        ("##ness", 10, 14, False, 1),
+        ("[SEP]", 0, 0, True, None),
+    ]
+
+
+def test_scores_that_do_not_add_up_are_gathered_by_the_strongest() -> None:
+    explanation = whence.explain(tiny("bert"), "unhappiness", "gradient")
+    assert not explanation.meaning.additive
+    (word,) = explanation.words()
+    assert word.score == pytest.approx(max(float(score) for score in explanation.row()[1:-1]))
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "llama"])
+def test_words_of_a_pair(family: str) -> None:
+    question, context = "who played it?", "she played it, unhappily"
+    explanation = whence.explain(tiny(family, "question_answering"), (question, context), "gradient_x_input")
+    words = explanation.words()
+    assert [word.text for word in words if word.segment == 0] == ["who", "played", "it", "?"]
+    assert [word.text for word in words if word.segment == 1] == ["she", "played", "it", ",", "unhappily"]
+    for word in words:
+        assert (question, context)[word.segment][word.start : word.end] == word.text
+
+
+@pytest.mark.parametrize("layer", ["words", 0, 2])
+def test_words_at_each_layer(layer: Any) -> None:
+    explanation = whence.explain(tiny("bert"), "an unhappiness", "gradient_x_input", layers=["words", "all"])
+    row = explanation.row(layer)
+    assert [word.score for word in explanation.words(layer)] == [
+        pytest.approx(float(row[1]), abs=1e-6),
+        pytest.approx(float(row[2:5].sum()), abs=1e-6),
+    ]
+
+
+@pytest.mark.parametrize("name", tiny_models.PLAIN)
+def test_words_of_a_plain_module(name: str) -> None:
+    text = "It's a well-made film, 3 of 10!"
+    words = whence.explain(tiny_plain(name), text, "gradient_x_input").words()
+    assert [word.text for word in words] == ["It's", "a", "well-made", "film", ",", "3", "of", "10", "!"]
+    assert [(word.start, word.end) for word in words] == word_spans(text)
+
+
+def test_top_words_are_the_strongest() -> None:
+    explanation = whence.explain(tiny("bert"), tiny_models.LONG, "gradient_x_input")
+    strongest = sorted((abs(word.score) for word in explanation.words()), reverse=True)[:4]
+    assert [abs(word.score) for word in explanation.top(4)] == strongest
