@@ -155,7 +155,7 @@ def test_ten_thousand_words_are_cut_aloud(family: str) -> None:
     read = len(explanation.tokens)
     assert 60 <= read <= 64
     (warning,) = explanation.warnings
-    assert warning == f"truncated: the model reads {read} tokens, the last {whole - read} of the text were not seen"
+    assert warning == f"truncated: the model reads {read} tokens, {whole - read} of the text were not seen"
     (said,) = caught
     assert warning in str(said.message)
     check_spans(explanation, WORDY)
@@ -176,7 +176,7 @@ def test_the_longest_text_that_fits_is_not_cut() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", whence.WhenceWarning)
         assert len(whence.explain(tiny("bert"), fits, "random").tokens) == 64
-    with pytest.warns(whence.WhenceWarning, match="the last 1 of the text were not seen"):
+    with pytest.warns(whence.WhenceWarning, match="tokens, 1 of the text were not seen"):
         assert len(whence.explain(tiny("bert"), over, "random").tokens) == 64
 
 
@@ -184,7 +184,7 @@ def test_the_tokenizers_own_limit_counts(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(tiny_models.wordpiece(), "model_max_length", 10)
     model = whence.load(tiny_models.build("bert"), tiny_models.wordpiece())
     whole = len(tiny_models.wordpiece()(tiny_models.LONG)["input_ids"])
-    with pytest.warns(whence.WhenceWarning, match=f"the model reads 10 tokens, the last {whole - 10} of"):
+    with pytest.warns(whence.WhenceWarning, match=f"the model reads 10 tokens, {whole - 10} of"):
         whence.explain(model, tiny_models.LONG, "random")
 
 

@@ -169,8 +169,9 @@ def lived_in(family: str = "gpt2") -> Any:
     return model
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def used() -> tuple[Any, whence.LayeredModel]:
+    """New for each test: what an earlier one lost could not be lost again."""
     model = lived_in()
     return model, whence.load(model, tiny_models.bare())
 

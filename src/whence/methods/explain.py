@@ -70,6 +70,8 @@ def explain(
         options: the method's own; an unknown one is refused with a list of those that exist.
     """
     single = isinstance(texts, (str, tuple))
+    if not isinstance(texts, Iterable):
+        raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
     plan = _plan(model, method, target, scale, layers, seed, batch_tokens, options)
     encodings = [_encode(model, text, place) for place, text in enumerate([texts] if single else texts)]
     found: list[Explanation | None] = [None] * len(encodings)
@@ -170,9 +172,11 @@ def _recorded(model: LayeredModel, option: str, value: Any) -> Any:
 def _encode(model: LayeredModel, text: Any, place: int) -> Encoding:
     first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
     if not isinstance(first, str) or not isinstance(second, (str, type(None))):
-        raise InputError(f"text {place} is {type(text).__name__}, not a string or a pair of strings", "")
+        raise InputError(
+            f"text {place} is {type(text).__name__}, not a string or a pair of strings", "give a string, or two as ('text', 'pair')"
+        )
     encoding = model.encode(first, second)
-    if all(token.special for token in encoding.tokens):
+    if all(token.word is None for token in encoding.tokens):
         shown = "empty" if not first.strip() else f"{_shortened(first)!r}, of which no token is left"
         raise InputError(f"text {place} is {shown}: there is nothing to explain", "give a text with at least one word")
     return encoding
@@ -276,9 +280,7 @@ def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
     """What a reader of the explanation must know before believing it."""
     found = []
     if encoding.cut:
-        found.append(
-            f"truncated: the model reads {len(encoding)} tokens, the last {encoding.cut} of the text were not seen"
-        )
+        found.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
     silent = [str(layer) for layer, row in zip(explanation.layers, explanation.scores, strict=True) if not row.any()]
     if silent:
         found.append(f"all scores are zero at layer {', '.join(silent)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError
 from torch import nn
 
-from whence.errors import FileError, UnknownNameError, UsageError, WhenceError
+from whence.errors import FileError, ModelError, UnknownNameError, UsageError, WhenceError
 from whence.models.inputs import Tokenizer
 from whence.models.layered import LayeredModel
 from whence.targets import TASKS, Task
@@ -97,6 +97,8 @@ def _by_name(name: str, task: Task | None, revision: str | None, options: dict[s
     if name in NAMES and not Path(name).exists():
         from whence.models.huggingface import wrap_hugging_face
 
+        if task is not None or revision is not None or options:
+            raise UsageError(f"{name!r} is embedded and comes as it is", "leave out task, revision and other options")
         model, tokenizer, decoder = load_embedded(name)
         return wrap_hugging_face(model, tokenizer, decoder=decoder)
     if any(mark in name for mark in ("./", "../", "~", "\\")) or name.startswith("/") or Path(name).is_file():
@@ -141,8 +143,13 @@ def _from_pretrained(name: str, task: Task | None, revision: str | None, options
                 f"say task= one of: {', '.join(TASKS)}",
             )
         task = known[0]
-    options = {"use_safetensors": True, **options}
-    model = classes[task].from_pretrained(name, revision=revision, **options)
+    options = {"use_safetensors": True, **options, "output_loading_info": True}
+    model, report = classes[task].from_pretrained(name, revision=revision, **options)
+    if untrained := sorted(report["missing_keys"]):
+        raise ModelError(
+            f"{name!r} holds no weights for {', '.join(untrained[:3])}{', ...' if len(untrained) > 3 else ''}",
+            f"its {task.replace('_', ' ')} head would be random: name the task it was trained for, or fine-tune it",
+        )
     tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of no tokenizer at all
         raise FileError(f"{name!r} holds no tokenizer", "save it there too: tokenizer.save_pretrained(folder)")
