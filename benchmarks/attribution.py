@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument("--slow-sentences", type=int, default=20, help="how many a slow peer gets")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--repeats", type=int, default=3, help="of whence and the bare passes; the median counts")
+    parser.add_argument("--no-interpreto", action="store_true", help="where it is not installed")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -64,7 +65,7 @@ def main() -> None:
     few = texts[:: max(1, len(texts) // options.slow_sentences)]
     rows = []
     for name, compare in COMPARISONS.items():
-        for row in compare(model, texts, few, options.repeats):
+        for row in compare(model, texts, few, options.repeats, not options.no_interpreto):
             rows.append({"method": name, **row})
             print(
                 f"{name:18} {row['peer']:34} {row['sentences']:4} sentences  whence {row['whence_seconds']:8.2f} s  "
@@ -82,15 +83,11 @@ def main() -> None:
         if options.device != "cpu"
         else f"{platform.machine()}, {torch.get_num_threads()} threads",
         "versions": {name: version(name) for name in ("torch", "transformers", "captum")}
-        | {"whence": whence_version()},
+        | {"whence": version("whence")},
     }
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(report, indent=1) + "\n")
-
-
-def whence_version() -> str:
-    return version("whence")
 
 
 def sentences(count: int) -> list[str]:
@@ -101,7 +98,9 @@ def sentences(count: int) -> list[str]:
     return (mixed * (count // len(mixed) + 1))[:count]
 
 
-def gradient_x_activation(model: whence.LayeredModel, texts: list[str], few: list[str], repeats: int) -> list[dict]:
+def gradient_x_activation(
+    model: whence.LayeredModel, texts: list[str], few: list[str], repeats: int, interpreto: bool
+) -> list[dict]:
     def ours(texts: list[str]) -> Scores:
         return [e.scores for e in whence.explain(model, texts, "gradient_x_input", layers="all")]
 
@@ -121,7 +120,9 @@ def gradient_x_activation(model: whence.LayeredModel, texts: list[str], few: lis
     return [compared("captum, a layer at a time", texts, ours, captum, bare, repeats)]
 
 
-def integrated_gradients(model: whence.LayeredModel, texts: list[str], few: list[str], repeats: int) -> list[dict]:
+def integrated_gradients(
+    model: whence.LayeredModel, texts: list[str], few: list[str], repeats: int, interpreto: bool
+) -> list[dict]:
     def ours(texts: list[str]) -> Scores:
         settings = {"steps": STEPS, "baseline": model.tokenizer.masking, "special": True}
         return [e.scores for e in whence.explain(model, texts, "integrated_gradients", layers="words", **settings)]
@@ -144,15 +145,24 @@ def integrated_gradients(model: whence.LayeredModel, texts: list[str], few: list
         for ids, mask in batches(model, [length for length in lengths for _ in range(STEPS)]):
             backward(model, ids, mask)
 
-    return [
-        compared("captum, default", texts, ours, captum(None), bare, repeats),
+    def as_interpreto(texts: list[str]) -> Scores:
+        settings = {"steps": STEPS, "rule": "trapezoid", "baseline": "zero", "special": True}
+        found = whence.explain(model, texts, "integrated_gradients", layers="words", **settings)
+        return [e.scores[:, [not token.special for token in e.tokens]] for e in found]
+
+    rows = [
+        compared("captum, default (all steps at once)", texts, ours, captum(None), bare, repeats),
         compared("captum, 5 steps at a time", few, ours, captum(5), bare, repeats),
         compared("captum, 1 step at a time", few, ours, captum(1), bare, repeats),
-        compared("interpreto", texts, ours, interpreto_integrated_gradients(model), bare, repeats),
     ]
+    if interpreto:
+        rows.append(compared("interpreto", few, as_interpreto, interpreto_integrated_gradients(model), bare, repeats))
+    return rows
 
 
-def occlusion(model: whence.LayeredModel, texts: list[str], few: list[str], repeats: int) -> list[dict]:
+def occlusion(
+    model: whence.LayeredModel, texts: list[str], few: list[str], repeats: int, interpreto: bool
+) -> list[dict]:
     def ours(texts: list[str]) -> Scores:
         settings = {"window": WINDOW, "baseline": model.tokenizer.masking, "special": True}
         return [e.scores for e in whence.explain(model, texts, "occlusion", layers="words", **settings)]
@@ -174,21 +184,19 @@ def occlusion(model: whence.LayeredModel, texts: list[str], few: list[str], repe
         lengths = [len(model.encode(text)) for text in texts]
         evaluate(model, [length for length in lengths for _ in range(length - WINDOW + 2)])
 
-    one_token = lambda texts: [  # noqa: E731
-        e.scores[:, [not token.special for token in e.tokens]]
-        for e in whence.explain(model, texts, "leave_one_out", layers="words", baseline="mask")
-    ]
-    return [
-        compared("captum, default", texts, ours, captum(1), bare, repeats),
-        *(
-            compared(f"captum, {each} at a time", texts, ours, captum(each), bare, repeats)
-            for each in PERTURBATIONS_PER_EVAL
-        ),
-        compared("interpreto (window 1)", texts, one_token, interpreto_occlusion(model), bare, repeats),
-    ]
+    def as_interpreto(texts: list[str]) -> Scores:
+        found = whence.explain(model, texts, "leave_one_out", layers="words", baseline="mask")
+        return [e.scores[:, [not token.special for token in e.tokens]] for e in found]
+
+    rows = [compared("captum, default (1 at a time)", texts, ours, captum(1), bare, repeats)]
+    for each in PERTURBATIONS_PER_EVAL:
+        rows.append(compared(f"captum, {each} at a time", texts, ours, captum(each), bare, repeats))
+    if interpreto:
+        rows.append(compared("interpreto (window 1)", texts, as_interpreto, interpreto_occlusion(model), bare, repeats))
+    return rows
 
 
-def shapley(model: whence.LayeredModel, texts: list[str], few: list[str], repeats: int) -> list[dict]:
+def shapley(model: whence.LayeredModel, texts: list[str], few: list[str], repeats: int, interpreto: bool) -> list[dict]:
     def ours(texts: list[str]) -> Scores:
         settings = {"samples": ORDERS, "baseline": model.tokenizer.masking, "special": True}
         return [e.scores for e in whence.explain(model, texts, "shapley", layers="words", **settings)]
@@ -214,16 +222,13 @@ def shapley(model: whence.LayeredModel, texts: list[str], few: list[str], repeat
         evaluate(model, [length for length in lengths for _ in range(length * ORDERS)])
 
     fewer = few[:: max(1, len(few) // 5)]
-    return [
-        compared("captum, default", fewer, ours, captum(1), bare, repeats),
-        *(
-            compared(f"captum, {each} at a time", few, ours, captum(each), bare, repeats)
-            for each in PERTURBATIONS_PER_EVAL
-        ),
-    ]
+    rows = [compared("captum, default (1 at a time)", fewer, ours, captum(1), bare, repeats)]
+    for each in PERTURBATIONS_PER_EVAL:
+        rows.append(compared(f"captum, {each} at a time", few, ours, captum(each), bare, repeats))
+    return rows
 
 
-COMPARISONS: dict[str, Callable[[whence.LayeredModel, list[str], list[str], int], list[dict]]] = {
+COMPARISONS: dict[str, Callable[[whence.LayeredModel, list[str], list[str], int, bool], list[dict]]] = {
     "gradient x activation, all layers": gradient_x_activation,
     "integrated gradients": integrated_gradients,
     "occlusion": occlusion,

@@ -18,6 +18,7 @@ PACKAGE = ROOT / "src" / "whence"
 # lower parts never import higher ones; parts in one line may import each other
 STOREYS = (
     ("errors", "words"),
+    ("files",),
     ("explanation", "explanation_json"),
     ("targets",),
     ("embedded",),

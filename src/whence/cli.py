@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from whence.errors import FileError, UnknownNameError, UsageError, WhenceError
+from whence.errors import UnknownNameError, UsageError, WhenceError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -51,6 +51,7 @@ Revision = Annotated[str | None, Option("--revision", metavar="R", help="The bra
 Options = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help="A method's option.")]
 Json = Annotated[bool, Option("--json", help="Print one JSON object a line and nothing else.")]
 Save = Annotated[Path | None, Option("--save", metavar="FILE", help="Write the explanation as JSON.")]
+Html = Annotated[Path | None, Option("--html", metavar="FILE", help="Write a page that any browser shows.")]
 Seed = Annotated[int, Option("--seed", metavar="N", help="Makes every random choice repeatable.")]
 BatchTokens = Annotated[int | None, Option("--batch-tokens", metavar="N", help="Lower it if memory runs out.")]
 Words = Annotated[bool, Option("--words/--tokens", help="One line a word or a token.")]
@@ -86,8 +87,8 @@ def explain(
     texts: Texts, model: ModelName = None, method: MethodName = None, layers: LayerNames = None,
     target: TargetName = None, against: Against = None, scale: ScaleName = None, pair: Pair = None,
     span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None, option: Options = None,
-    as_json: Json = False, save: Save = None, seed: Seed = 0, batch_tokens: BatchTokens = None, words: Words = True,
-    all_tokens: AllTokens = False, debug: Debug = False,
+    as_json: Json = False, save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
+    words: Words = True, all_tokens: AllTokens = False, debug: Debug = False,
 ) -> None:  # fmt: skip
     """Tell which words of each text the model's decision rests on.
 
@@ -97,6 +98,7 @@ def explain(
         given = _read_texts(texts)
         if save is not None and len(given) != 1:
             raise UsageError(f"--save holds one explanation, but there are {len(given)} texts", "use --json > FILE")
+        _check_folder(html)
         settings = _settings(layers, scale, seed, batch_tokens)
         options = _parse_options(option or [])
         method = _known_methods([method] if method else [])[0]
@@ -104,7 +106,7 @@ def explain(
         wanted = _target(loaded.reading.labels, target, against, span, at)
         explanations = _explain(loaded, given, pair, method, target=wanted, **settings, **options)
         if save is not None:
-            _saved(explanations[0], save)
+            explanations[0].save(save)
         if as_json:
             _print_json(explanations)
         else:
@@ -112,6 +114,7 @@ def explain(
 
             _print(explanation_view(each, words=words, everything=all_tokens) for each in explanations)
         _repeat_warnings(explanations, as_json)
+        _write_page(explanations, html)
 
 
 @app.command()
@@ -119,8 +122,8 @@ def compare(
     text: OneText, methods: MethodNames, model: ModelName = None, layers: LayerNames = None,
     target: TargetName = None, against: Against = None, scale: ScaleName = None, pair: Pair = None,
     span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None, option: Options = None,
-    as_json: Json = False, seed: Seed = 0, batch_tokens: BatchTokens = None, all_tokens: AllTokens = False,
-    debug: Debug = False,
+    as_json: Json = False, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
+    all_tokens: AllTokens = False, debug: Debug = False,
 ) -> None:  # fmt: skip
     """Put several methods side by side on one text.
 
@@ -130,6 +133,7 @@ def compare(
         given = _read_texts([text])
         if len(given) != 1:
             raise UsageError(f"one text is compared at a time, but there are {len(given)}", "give one line")
+        _check_folder(html)
         names = _known_methods([name.strip() for name in methods.split(",") if name.strip()])
         settings = _settings(layers, scale, seed, batch_tokens)
         shares = _shared_options(names, _parse_options(option or []))
@@ -146,6 +150,7 @@ def compare(
 
             _print([comparison_view(explanations, everything=all_tokens)])
         _repeat_warnings(explanations, as_json)
+        _write_page(explanations, html)
 
 
 @app.command()
@@ -360,11 +365,23 @@ def _explain(
         )
 
 
-def _saved(explanation: Explanation, path: Path) -> None:
-    try:
-        explanation.save(path)
-    except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose another file") from error
+def _check_folder(html: Path | None) -> None:
+    """Before the model runs, so that no work is lost for want of a folder."""
+    if html is not None and not html.parent.is_dir():
+        raise UsageError(f"there is no folder {str(html.parent)!r} for the page", "make it, or choose another file")
+    if html is not None and html.is_dir():
+        raise UsageError(f"{str(html)!r} is a folder", "name a file, as in --html why.html")
+
+
+def _write_page(explanations: Sequence[Explanation], html: Path | None) -> None:
+    if html is None:
+        return
+    from whence.files import write_whole
+    from whence.render.page import page
+    from whence.render.visible import visible
+
+    write_whole(page(explanations), html)
+    typer.echo(visible(f"page: {html.absolute()}"), err=True)
 
 
 def _print_json(explanations: Sequence[Explanation]) -> None:

@@ -224,6 +224,24 @@ class Explanation:
 
         return plot(self, ax)
 
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The explanation as one self-contained page, returned and, if a path is given, written there.
+
+        For several explanations in one page, see `whence.render.page.page`.
+        """
+        from whence.files import write_whole
+        from whence.render.page import page
+
+        content = page([self])
+        if path is not None:
+            write_whole(content, path)
+        return content
+
+    def _repr_html_(self) -> str:
+        from whence.render.page import frame
+
+        return frame(self)
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.terminal import explanation_view
 

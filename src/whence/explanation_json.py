@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 
 from whence.errors import FileError
 from whence.explanation import Cost, ExplainedTarget, Explanation, Meaning, ModelRecord, Prediction, Scale, Token
+from whence.files import write_whole
 
 SCHEMA = "whence.explanation/1"
 _ADVICE = "give a file that Explanation.save wrote"
@@ -48,23 +47,11 @@ def from_dict(data: Mapping[str, Any]) -> Explanation:
 
 
 def save(explanation: Explanation, path: str | Path) -> None:
-    path = Path(path)
     try:
         content = json.dumps(to_dict(explanation), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise FileError(f"the explanation holds what JSON cannot: {error}", "look at its options") from error
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(content)
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose another file") from error
+    write_whole(content, path)
 
 
 def load(path: str | Path) -> Explanation:
@@ -78,12 +65,6 @@ def load(path: str | Path) -> Explanation:
         return from_dict(json.loads(content))
     except (json.JSONDecodeError, RecursionError) as error:
         raise FileError(f"{str(path)!r} is not JSON: {error}", _ADVICE) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _plain(value: Any) -> Any:

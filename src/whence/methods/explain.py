@@ -173,7 +173,8 @@ def _encode(model: LayeredModel, text: Any, place: int) -> Encoding:
     first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
     if not isinstance(first, str) or not isinstance(second, (str, type(None))):
         raise InputError(
-            f"text {place} is {type(text).__name__}, not a string or a pair of strings", "give a string, or two as ('text', 'pair')"
+            f"text {place} is {type(text).__name__}, not a string or a pair of strings",
+            "give a string, or two as ('text', 'pair')",
         )
     encoding = model.encode(first, second)
     if all(token.word is None for token in encoding.tokens):
