@@ -117,7 +117,7 @@ def gradient_x_activation(
         for ids, mask in batches(model, [len(model.encode(text)) for text in texts]):
             backward(model, ids, mask)
 
-    return [compared("captum, a layer at a time", texts, ours, captum, bare, repeats)]
+    return compared({"captum, a layer at a time": captum}, texts, ours, bare, repeats)
 
 
 def integrated_gradients(
@@ -150,13 +150,11 @@ def integrated_gradients(
         found = whence.explain(model, texts, "integrated_gradients", layers="words", **settings)
         return [e.scores[:, [not token.special for token in e.tokens]] for e in found]
 
-    rows = [
-        compared("captum, default (all steps at once)", texts, ours, captum(None), bare, repeats),
-        compared("captum, 5 steps at a time", few, ours, captum(5), bare, repeats),
-        compared("captum, 1 step at a time", few, ours, captum(1), bare, repeats),
-    ]
+    slow = {f"captum, {each} at a time": captum(each) for each in (5, 1)}
+    rows = compared({"captum, default (all steps at once)": captum(None)}, texts, ours, bare, repeats)
+    rows += compared(slow, few, ours, bare, repeats)
     if interpreto:
-        rows.append(compared("interpreto", few, as_interpreto, interpreto_integrated_gradients(model), bare, repeats))
+        rows += compared({"interpreto": interpreto_integrated_gradients(model)}, few, as_interpreto, bare, repeats)
     return rows
 
 
@@ -188,11 +186,12 @@ def occlusion(
         found = whence.explain(model, texts, "leave_one_out", layers="words", baseline="mask")
         return [e.scores[:, [not token.special for token in e.tokens]] for e in found]
 
-    rows = [compared("captum, default (1 at a time)", texts, ours, captum(1), bare, repeats)]
-    for each in PERTURBATIONS_PER_EVAL:
-        rows.append(compared(f"captum, {each} at a time", texts, ours, captum(each), bare, repeats))
+    peers = {"captum, default (1 at a time)": captum(1)}
+    peers |= {f"captum, {each} at a time": captum(each) for each in PERTURBATIONS_PER_EVAL}
+    rows = compared(peers, texts, ours, bare, repeats)
     if interpreto:
-        rows.append(compared("interpreto (window 1)", texts, as_interpreto, interpreto_occlusion(model), bare, repeats))
+        peers = {"interpreto (window 1)": interpreto_occlusion(model)}
+        rows += compared(peers, texts, as_interpreto, bare, repeats)
     return rows
 
 
@@ -221,11 +220,10 @@ def shapley(model: whence.LayeredModel, texts: list[str], few: list[str], repeat
         lengths = [len(model.encode(text)) for text in texts]
         evaluate(model, [length for length in lengths for _ in range(length * ORDERS)])
 
+    best = {f"captum, {each} at a time": captum(each) for each in PERTURBATIONS_PER_EVAL}
     fewer = few[:: max(1, len(few) // 5)]
-    rows = [compared("captum, default (1 at a time)", fewer, ours, captum(1), bare, repeats)]
-    for each in PERTURBATIONS_PER_EVAL:
-        rows.append(compared(f"captum, {each} at a time", few, ours, captum(each), bare, repeats))
-    return rows
+    rows = compared({"captum, default (1 at a time)": captum(1)}, fewer, ours, bare, repeats)
+    return rows + compared(best, few, ours, bare, repeats)
 
 
 COMPARISONS: dict[str, Callable[[whence.LayeredModel, list[str], list[str], int, bool], list[dict]]] = {
@@ -237,35 +235,40 @@ COMPARISONS: dict[str, Callable[[whence.LayeredModel, list[str], list[str], int,
 
 
 def compared(
-    peer: str,
+    peers: dict[str, Callable[[list[str]], Scores]],
     texts: list[str],
     ours: Callable[[list[str]], Scores],
-    theirs: Callable[[list[str]], Scores],
     bare: Callable[[list[str]], None],
     repeats: int,
-) -> dict:
-    """Time whence, a peer and the bare passes on the same texts; the smallest text warms each up."""
+) -> list[dict]:
+    """Time whence, its peers and the bare passes on the same texts; the shortest text warms each up."""
     shortest = [min(texts, key=len)]
-    ours(shortest), theirs(shortest), bare(shortest)
+    ours(shortest), bare(shortest)
     mine = sorted((timed(lambda: ours(texts)) for _ in range(repeats)), key=lambda run: run.seconds)[repeats // 2]
     passes = sorted(timed(lambda: bare(texts) or []).seconds for _ in range(repeats))[repeats // 2]
-    other = timed(lambda: theirs(texts))
-    distances = [
-        float(np.abs(a - b).max()) if np.shape(a) == np.shape(b) else np.inf
-        for a, b in zip(mine.scores, other.scores, strict=True)
-    ]
-    return {
-        "peer": peer,
-        "sentences": len(texts),
-        "whence_seconds": mine.seconds,
-        "peer_seconds": other.seconds,
-        "ratio": other.seconds / mine.seconds,
-        "bare_seconds": passes,
-        "bare_ratio": mine.seconds / passes,
-        "whence_peak_mb": mine.peak_mb,
-        "peer_peak_mb": other.peak_mb,
-        "largest_difference": max(distances),
-    }
+    rows = []
+    for name, theirs in peers.items():
+        theirs(shortest)
+        other = timed(lambda: theirs(texts))  # noqa: B023
+        distances = [
+            float(np.abs(a - b).max()) if np.shape(a) == np.shape(b) else np.inf
+            for a, b in zip(mine.scores, other.scores, strict=True)
+        ]
+        rows.append(
+            {
+                "peer": name,
+                "sentences": len(texts),
+                "whence_seconds": mine.seconds,
+                "peer_seconds": other.seconds,
+                "ratio": other.seconds / mine.seconds,
+                "bare_seconds": passes,
+                "bare_ratio": mine.seconds / passes,
+                "whence_peak_mb": mine.peak_mb,
+                "peer_peak_mb": other.peak_mb,
+                "largest_difference": max(distances),
+            }
+        )
+    return rows
 
 
 def timed(run: Callable[[], Scores]) -> Run:

@@ -15,8 +15,17 @@ from pathlib import Path
 
 SNIPPETS = {
     "import torch, transformers": "import torch, transformers",
-    "import whence after them": "import torch, transformers; start = clock(); import whence",
-    "whence.load() after that": "import torch, transformers, whence; start = clock(); whence.load()",
+    "import whence and all its names after them": (
+        "import torch, transformers; start = clock(); import whence; [getattr(whence, name) for name in whence.__all__]"
+    ),
+    "whence.load() after that": (
+        "import torch, transformers, whence; [getattr(whence, name) for name in whence.__all__]; start = clock(); "
+        "whence.load()"
+    ),
+    "of which transformers' own BERT": (
+        "import torch, transformers; start = clock(); transformers.BertForSequenceClassification; "
+        "transformers.PreTrainedTokenizerFast"
+    ),
     "first explanation after that": (
         "import whence; model = whence.load(); start = clock(); whence.explain(model, 'not the worst film of the year')"
     ),
@@ -34,7 +43,7 @@ def main() -> None:
         code = f"from time import perf_counter as clock; start = clock(); {snippet}; print(clock() - start)"
         runs = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(options.repeats)]
         seconds[name] = statistics.median(runs)
-        print(f"{name:34} {seconds[name]:6.3f} s (median of {options.repeats})", flush=True)
+        print(f"{name:44} {seconds[name]:6.3f} s (median of {options.repeats})", flush=True)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         report = {"seconds": seconds, "repeats": options.repeats, "machine": platform.machine()}

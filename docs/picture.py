@@ -18,7 +18,7 @@ import whence
 from whence.files import write_whole
 from whence.render.page import page
 
-SENTENCE = "Not the worst film of the year, but I expected to love it and I didn't."
+SENTENCE = "I wanted to love this film, but the story never comes alive."
 METHODS = {"integrated_gradients": "all", "grad_cam": "all", "leave_one_out": "words"}
 MOST_BYTES = 300_000
 

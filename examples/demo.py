@@ -12,7 +12,7 @@ import whence
 from whence.files import write_whole
 from whence.render.page import page
 
-SENTENCE = "Not the worst film of the year, but I expected to love it and I didn't."
+SENTENCE = "I wanted to love this film, but the story never comes alive."
 PAGE = Path("demo-report.html")
 
 console = Console(highlight=False)
