@@ -15,9 +15,9 @@ lines = [
     "",
     "A ratio above 1 says how many times longer the peer takes than whence, on the same sentences, with the same",
     "model, in one run. *bare* is whence's time over that of the model's own passes alone (the same number of rows in",
-    "batches of the same size, nothing explained); below 1 because sets of words that come up twice are evaluated once.",
-    "*difference* is the largest between any two scores; interpreto's integrated gradients are another quantity. Memory",
-    "on the CPU is the growth of the resident set, sampled.",
+    "batches of the same size, nothing explained); below 1 because sets of words that come up twice are evaluated",
+    "once. *difference* is the largest between any two scores; interpreto's integrated gradients are another quantity.",
+    "Memory on the CPU is the growth of the resident set, sampled.",
 ]
 for name, title in {"attribution-cpu": "CPU", "attribution-gpu": "GPU"}.items():
     report = json.loads((HERE / "results" / f"{name}.json").read_text())
