@@ -578,3 +578,20 @@ def test_a_file_that_holds_no_explanation(tmp_path: Path, content: bytes) -> Non
 def test_an_explanation_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(whence.FileError, match=r"nothing\.json"):
         whence.Explanation.load(tmp_path / "nothing.json")
+
+
+def test_a_head_that_was_never_trained_is_refused(tmp_path: Path) -> None:
+    tiny_models.build("bert", "masked_lm").save_pretrained(tmp_path)
+    tiny_models.wordpiece().save_pretrained(tmp_path)
+    assert whence.load(tmp_path).record.task == "masked_lm"
+    problem, advice = complaint(whence.ModelError, whence.load, tmp_path, task="classification")
+    assert "holds no weights for" in problem
+    assert "classifier" in problem
+    assert advice.startswith("its classification head would be random")
+
+
+@pytest.mark.parametrize("setting", [{"task": "masked_lm"}, {"revision": "main"}, {"dtype": "bfloat16"}])
+def test_an_embedded_model_comes_as_it_is(setting: dict[str, str]) -> None:
+    problem, advice = complaint(whence.UsageError, whence.load, "sentiment", **setting)
+    assert problem == "'sentiment' is embedded and comes as it is"
+    assert advice == "leave out task, revision and other options"

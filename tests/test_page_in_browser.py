@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_page import HOSTILE, made, poisoned
+from made_explanations import made
+from test_page import HOSTILE, poisoned
 
 from whence.explanation import Explanation, Meaning, Prediction
 from whence.render.page import page as page_of

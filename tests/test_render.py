@@ -5,25 +5,24 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from made_explanations import made
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from whence.errors import UsageError
-from whence.explanation import Cost, ExplainedTarget, Explanation, Layer, Meaning, ModelRecord, Prediction, Token
+from whence.explanation import Cost, ExplainedTarget, Layer, ModelRecord, Prediction, Token
 from whence.methods import METHODS
 from whence.methods.presets import PRESETS
 from whence.render.figure import plot
 from whence.render.rows import number, rows_of
 from whence.render.terminal import comparison_view, explanation_view, methods_view, rank_agreement
 from whence.render.visible import visible
-from whence.words import word_spans
 
 mpl.use("Agg")
 
@@ -44,44 +43,6 @@ HOSTILE = [
     "dollars $x_1^2$ and $ \\frac{1}{2} {} % ok",
     "lone \ud800 surrogate ok",
 ]
-
-
-def made(
-    text: str,
-    layers: Sequence[Layer] = ("words",),
-    scores: Any = None,
-    *,
-    signed: bool = True,
-    pair: str | None = None,
-    **changes: Any,
-) -> Explanation:
-    """One token a word, [CLS] before and [SEP] after; scores drawn at random, special tokens at zero, if not given."""
-    tokens = [Token("[CLS]", 2, 0, 0, special=True)]
-    for segment, source in enumerate([text] if pair is None else [text, pair]):
-        tokens += [
-            Token(source[start:end], 9, start, end, segment, word=word)
-            for word, (start, end) in enumerate(word_spans(source))
-        ]
-        tokens.append(Token("[SEP]", 3, len(source), len(source), segment, special=True))
-    if scores is None:
-        scores = np.random.default_rng(0).uniform(-1 if signed else 0, 1, (len(layers), len(tokens)))
-        scores[:, [token.special for token in tokens]] = 0
-    explanation = Explanation(
-        text=text,
-        pair=pair,
-        tokens=tuple(tokens),
-        layers=tuple(layers),
-        scores=np.array(scores, dtype=np.float32).reshape(len(layers), len(tokens)),
-        meaning=Meaning("made up", "what it says", signed, additive=True, low=None if signed else 0.0),
-        prediction=Prediction("good", 1, 0.75, {"good": 0.75, "bad": 0.25}),
-        target=ExplainedTarget("good", "logit", 1.5),
-        method="made_up",
-        options={"steps": 25},
-        model=ModelRecord("some/model", "abc123", "BertForSequenceClassification", "classification"),
-        seed=11,
-        cost=Cost(26, 25, 1.5),
-    )
-    return replace(explanation, **changes)
 
 
 def shown(view: RenderableType, width: int = 80, colour: bool = False) -> str:
