@@ -149,11 +149,26 @@ def _plan(
         scale=scale or (preset.scale if preset else "logit"),
         layers=model.layers(asked),
         seed=seed,
-        batch_tokens=int(batch_tokens or (65_536 if model.device.type == "cuda" else 2_048)),
+        batch_tokens=int(batch_tokens or _usual_batch_tokens(model)),
         options=given,
         recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
         shares=shares,
     )
+
+
+def _usual_batch_tokens(model: LayeredModel) -> int:
+    """As many tokens as keep the processor busy: on a CPU more only miss its caches, a GPU is limited by its memory."""
+    if model.device.type != "cuda":
+        return 2_048
+    free, _ = torch.cuda.mem_get_info(model.device)
+    return tokens_that_fit(free, model)
+
+
+def tokens_that_fit(free_bytes: int, model: LayeredModel) -> int:
+    """Tokens whose states and gradients fit into half of the free memory: some 34 numbers a feature and block."""
+    weight = next(model.stack.embedding.parameters())
+    a_token = 34 * weight.shape[-1] * weight.element_size() * (model.n_layers + 1)
+    return max(256, min(65_536, free_bytes // 2 // a_token))
 
 
 def _usual_layers(model: LayeredModel, method: Method) -> Layers:
