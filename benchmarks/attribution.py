@@ -12,6 +12,8 @@ it cannot batch texts of different length; its perturbation methods run at their
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import json
 import platform
 import threading
@@ -76,6 +78,7 @@ def main() -> None:
             )
     report = {
         "rows": rows,
+        "model": model.record.id,
         "sentences": len(texts),
         "tokens": sum(len(model.encode(text)) for text in texts),
         "settings": {"steps": STEPS, "window": WINDOW, "orders": ORDERS, "repeats": options.repeats},
@@ -277,6 +280,9 @@ def timed(run: Callable[[], Scores]) -> Run:
     if gpu:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
+    else:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # what earlier runs left in the allocator would hide what this one takes
     before, peak, done = (torch.cuda.memory_allocated() if gpu else resident()), 0, threading.Event()
 
     def watch() -> None:

@@ -1,5 +1,6 @@
 """The shipped model: it loads, knows its labels, decodes words, and is as good as its card says."""
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -101,13 +102,18 @@ def test_reviews_written_for_whence(sentiment):
     assert share_right(model, tokenizer, reviews()) >= 0.9
 
 
-def test_hard_reviews(sentiment, record_property):
+def test_hard_reviews_are_told_apart_as_the_record_says(sentiment):
+    """They were chosen to be hard and most are got wrong: what counts is that the record and the card say so."""
     model, tokenizer, _ = sentiment
     assert len(hard_reviews()) >= 20
     assert all(row.keys() == {"text", "label", "why"} for row in hard_reviews())
-    share = share_right(model, tokenizer, hard_reviews())
-    record_property("share_right", share)
-    assert share >= 0.2  # a floor against a broken model only: these were chosen to fail, the card says which do
+    recorded = json.loads((ROOT / "training" / "results.json").read_text())["sentiment"]
+    assert share_right(model, tokenizer, hard_reviews()) == pytest.approx(
+        recorded["hard_reviews"]["accuracy"], abs=1e-3
+    )
+    assert share_right(model, tokenizer, reviews()) == pytest.approx(recorded["reviews"]["accuracy"], abs=1e-3)
+    card = (EMBEDDED / "MODEL_CARD.md").read_text()
+    assert all(row["text"] in card for row in recorded["hard_reviews_wrong"])
 
 
 def test_everything_together_stays_small():

@@ -126,26 +126,11 @@ function drawSquares(picture, run, table, full, drops, { start, top, row, square
         : { x, y: top - 6, "text-anchor": "middle" };
     picture.append(shape("text", { ...upright, "font-size": 11 }, name));
     table[place].forEach((score, at) => {
-      const share = shareOf(score, full[place]);
-      picture.append(
-        shape("rect", {
-          x: start + square * place + 0.5,
-          y: top + row * at + 0.5,
-          width: square - 1,
-          height: row - 1,
-          fill: "#f1f2f4",
-        }),
-      );
-      picture.append(
-        shape("rect", {
-          x: start + square * place + 0.5,
-          y: top + row * at + 0.5,
-          width: square - 1,
-          height: row - 1,
-          fill: run.meaning.signed && score < 0 ? AGAINST : FOR,
-          "fill-opacity": Math.abs(share).toFixed(3),
-        }),
-      );
+      const box = { x: start + square * place + 0.5, y: top + row * at + 0.5, width: square - 1, height: row - 1 };
+      const fill = run.meaning.signed && score < 0 ? AGAINST : FOR;
+      const strength = Math.abs(shareOf(score, full[place])).toFixed(3);
+      picture.append(shape("rect", { ...box, fill: "#f1f2f4" }));
+      picture.append(shape("rect", { ...box, fill, "fill-opacity": strength }));
     });
   });
   if (!drops) return;
