@@ -7,19 +7,19 @@ import tiny_models
 import torch
 
 import whence
-from whence.methods.explain import _batches, tokens_that_fit
+from whence.models.batching import batches, tokens_that_fit
 
 
 def test_batches_keep_within_the_budget_and_lose_nothing() -> None:
     model = tiny_models.tiny("bert")
     texts = [" ".join(["film"] * length) for length in (9, 1, 4, 30, 2, 2, 7)]
     encodings = [model.encode(text) for text in texts]
-    batches = list(_batches(encodings, 24))
-    assert sorted(place for batch in batches for place in batch) == list(range(len(texts)))
-    for batch in batches:
+    found = list(batches(encodings, 24))
+    assert sorted(place for batch in found for place in batch) == list(range(len(texts)))
+    for batch in found:
         assert len(batch) == 1 or len(batch) * max(len(encodings[place]) for place in batch) <= 24
-    assert len(batches) < len(texts), "texts share batches"
-    assert len(batches[-1]) == 1, "a text longer than the budget comes alone"
+    assert len(found) < len(texts), "texts share batches"
+    assert len(found[-1]) == 1, "a text longer than the budget comes alone"
 
 
 def test_explanations_come_back_in_order(bert: whence.LayeredModel) -> None:

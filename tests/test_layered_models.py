@@ -244,6 +244,59 @@ def test_gradients_of_plain_modules(name: str) -> None:
     check_gradients(model, batch(model, TEXTS))
 
 
+def check_changed(model: whence.LayeredModel, inputs: whence.Inputs, blocks: list[nn.Module]) -> None:
+    """A state read and replaced in one pass equals one that was read before and put in its place."""
+    states = model.states(inputs)
+    for layer in all_layers(model):
+        seen: list[Tensor] = []
+
+        def change(h: Tensor, seen: list[Tensor] = seen) -> Tensor:
+            seen.append(h)
+            return h.flip(-1) + 0.5
+
+        with counted(blocks) as calls, torch.no_grad():
+            changed = model.changed(layer, change, inputs)
+        assert len(seen) == 1
+        assert sum(calls) == model.n_layers
+        torch.testing.assert_close(seen[0], states.at(layer), **CLOSE)
+        resumed = model.resume(layer, states.at(layer).flip(-1) + 0.5, inputs)
+        torch.testing.assert_close(changed, resumed, **CLOSE)
+        assert (changed - states.logits).abs().max() > 1e-3
+
+
+@every_case
+def test_a_state_can_be_changed_in_the_pass_that_reads_it(family: str, head: str) -> None:
+    model = tiny(family, head)
+    check_changed(model, batch(model, tiny_models.texts_for(family, head)), real_blocks(model, family))
+
+
+@every_plain
+def test_states_of_plain_modules_can_be_changed_in_one_pass(name: str) -> None:
+    model = tiny_plain(name)
+    blocks: list[nn.Module] = [model.module.first, model.module.second]  # type: ignore[list-item]
+    check_changed(model, batch(model, TEXTS), blocks)
+
+
+def test_there_is_nothing_to_change_above_the_last_layer(bert: whence.LayeredModel) -> None:
+    for layer in (-1, 4):
+        with pytest.raises(whence.UnknownNameError, match=f"unknown layer {layer}"):
+            bert.changed(layer, lambda h: h, batch(bert, TEXTS))
+
+
+@every_family
+def test_states_up_to_a_layer_run_only_the_blocks_below(family: str) -> None:
+    model = tiny(family)
+    inputs, blocks = batch(model, TEXTS), real_blocks(model, family)
+    states = model.states(inputs)
+    for number, layer in enumerate(all_layers(model)):
+        with counted(blocks) as calls:
+            found = model.states_up_to(layer, inputs)
+        assert list(found) == all_layers(model)[: number + 1]
+        assert sum(calls) == max(number - 1, 0)
+        for below, state in found.items():
+            torch.testing.assert_close(state, states.at(below), **CLOSE)
+
+
 @every_family
 def test_other_word_embeddings_give_other_states(family: str) -> None:
     """What DiffMask needs: states and output when the raw word embeddings are replaced."""

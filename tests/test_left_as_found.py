@@ -222,6 +222,35 @@ def test_after_an_exception_in_the_backward_pass(used: Any, watched: Watched) ->
     assert same(watched.look(model), before)
 
 
+def fitted(layered: whence.LayeredModel, kind: Any) -> whence.DiffMask:
+    probes = whence.DiffMask(kind, steps=4, batch_size=2, start=0.0)
+    return probes.fit(layered, TEXTS * 2, validations=2)
+
+
+@pytest.mark.parametrize("caller", CALLERS.values(), ids=CALLERS)
+@pytest.mark.parametrize("kind", ["input", "hidden"])
+def test_after_a_fit(used: Any, kind: str, caller: Any) -> None:
+    model, layered = used
+    before = [watched.look(model) for watched in WATCHED.values()]
+    with caller():
+        probes = fitted(layered, kind)
+        scores = probes.explain(layered, TEXTS[0]).scores
+    for watched, was in zip(WATCHED.values(), before, strict=True):
+        assert same(watched.look(model), was), watched.look.__name__
+    assert (fitted(layered, kind).explain(layered, TEXTS[0]).scores == scores).all()
+
+
+@pytest.mark.parametrize("call", range(1, 14, 3))  # statistics, the unmasked outputs, training, validation
+@pytest.mark.parametrize("kind", ["input", "hidden"])
+def test_after_an_exception_in_the_middle_of_a_fit(used: Any, kind: str, call: int) -> None:
+    model, layered = used
+    before = [watched.look(model) for watched in WATCHED.values()]
+    with breaking(model, call), pytest.raises(BrokenError):
+        fitted(layered, kind)
+    for watched, was in zip(WATCHED.values(), before, strict=True):
+        assert same(watched.look(model), was), watched.look.__name__
+
+
 @pytest.mark.parametrize("watched", WATCHED.values(), ids=WATCHED)
 def test_a_change_is_seen(watched: Watched) -> None:
     """Each look can tell, so the tests above can fail."""

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from whence.errors import FileError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def write_whole(content: str, path: str | Path) -> None:
@@ -17,12 +22,43 @@ def write_whole(content: str, path: str | Path) -> None:
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
                 file.write(content)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)  # mkstemp lets only its owner read
+            os.chmod(temporary, _usual_mode())  # mkstemp lets only its owner read
             os.replace(temporary, path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose another file") from error
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
+    """Write a safetensors file; one already there is replaced only once the new one is on the disk."""
+    from safetensors.torch import save
+
+    held = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    content = save(held, metadata)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        try:
+            with open(temporary, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose another folder") from error
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what writers of this file left beside it when they were killed."""
+    for left in path.parent.glob(f".{path.name}.*"):
+        left.unlink(missing_ok=True)
+
+
+def _usual_mode() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

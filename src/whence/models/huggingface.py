@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from whence.errors import ModelError, UnknownArchitectureError, UsageError
 from whence.explanation import ModelRecord
+from whence.models.decoder import Decoder, LanguageModelHead
 from whence.models.huggingface_tokenizer import (
     HuggingFaceTokenizer,
     VocabularyLabels,
@@ -47,7 +48,7 @@ def wrap_hugging_face(
     task: Task | None = None,
     blocks: Sequence[nn.Module] | None = None,
     embedding: nn.Module | None = None,
-    decoder: nn.Module | None = None,
+    decoder: Decoder | None = None,
 ) -> LayeredModel:
     """A loaded Hugging Face model and its tokenizer as a layered model; neither is changed."""
     task = task or _task_of(model)
@@ -56,11 +57,14 @@ def wrap_hugging_face(
     reader = HuggingFaceTokenizer(model, tokenizer, task)
     vocabulary = task in ("masked_lm", "causal_lm")
     labels: Labels = VocabularyLabels(tokenizer) if vocabulary else ClassLabels(_label_names(model, task))
+    stack = Stack(embedding or model.get_input_embeddings(), found, n_layers, _beside(model, found))
+    if vocabulary and decoder is None:
+        decoder = _own_head(model, stack, task)
     single = task == "classification" and model.config.num_labels == 1
     several = getattr(model.config, "problem_type", None) == "multi_label_classification"
     return LayeredModel(
         module=model,
-        stack=Stack(embedding or model.get_input_embeddings(), found, n_layers, _beside(model, found)),
+        stack=stack,
         tokenizer=reader,
         reading=Reading(task, labels, "none" if single else "sigmoid" if several else "softmax"),
         record=ModelRecord(
@@ -73,6 +77,24 @@ def wrap_hugging_face(
         attend=lambda inputs: _attentions(model, inputs),
         read_position=read_position(task, reader) if vocabulary else None,
         decoder=decoder,
+    )
+
+
+def _own_head(model: PreTrainedModel, stack: Stack, task: Task) -> Decoder:
+    """The head of a language model, run without its blocks. Not a call of the model, so nobody's hooks see a text."""
+
+    def run(n_rows: int) -> Float[Tensor, "row vocabulary"]:
+        ids = torch.zeros(n_rows, 1, dtype=torch.long, device=next(stack.embedding.parameters()).device)
+        inputs = Inputs((), ids, torch.ones_like(ids, dtype=torch.bool), {})
+        return model.forward(**_arguments(model, inputs, ids)).logits[:, 0]  # type: ignore[no-any-return]
+
+    return Decoder(
+        model,
+        LanguageModelHead(stack, run),
+        str(model.config.name_or_path or type(model).__name__),
+        n_hidden=text_config(model).hidden_size,
+        n_vocabulary=len(model.get_input_embeddings().weight),  # type: ignore[arg-type]
+        next_token=task == "causal_lm",
     )
 
 
@@ -145,7 +167,7 @@ def _logits(model: PreTrainedModel, inputs: Inputs) -> Float[Tensor, "batch *tok
 def _arguments(model: PreTrainedModel, inputs: Inputs, ids: Int[Tensor, "batch token"]) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "input_ids": ids,
-        "attention_mask": inputs.mask.long(),
+        "attention_mask": inputs.attended.long(),
         **inputs.features,
         "return_dict": True,
     }
@@ -203,7 +225,7 @@ def _padding_known(model: PreTrainedModel, inputs: Inputs) -> Iterator[Int[Tenso
 def _attentions(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "batch head query key"]]:
     """Each block's attention weights; the fused kernels give none, so the plain one serves for this call only."""
     with (
-        _eager_attention(model),
+        readable_attention(model),
         _hooks_as_found(model),
         _vocabulary_read_at(model, inputs),
         _padding_known(model, inputs) as ids,
@@ -229,7 +251,8 @@ def _hooks_as_found(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _eager_attention(model: PreTrainedModel) -> Iterator[None]:
+def readable_attention(model: PreTrainedModel) -> Iterator[None]:
+    """An attention that gives its weights: the plain one in place of a fused kernel, and any other as it is."""
     parts: list[Any] = [part for part in model.modules() if hasattr(part, "config")]
     configs = {id(part.config): part.config for part in parts if hasattr(part.config, "_attn_implementation_internal")}
     before = {key: config._attn_implementation_internal for key, config in configs.items()}
@@ -237,7 +260,9 @@ def _eager_attention(model: PreTrainedModel) -> Iterator[None]:
     level = loud.level
     loud.setLevel(logging.ERROR)
     try:
-        model.set_attn_implementation("eager")
+        name = str(model.config._attn_implementation)
+        if name.startswith(("sdpa", "flash", "flex", "paged")) or "/" in name:  # with "/": a kernel from the hub
+            model.set_attn_implementation("eager")
         yield
     finally:
         loud.setLevel(level)

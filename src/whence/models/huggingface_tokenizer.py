@@ -41,9 +41,19 @@ class HuggingFaceTokenizer:
         self._special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         self._features = {"token_type_ids"} & set(inspect.signature(model.forward).parameters)
 
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        found: dict[str, int] = self.tokenizer.get_vocab()
+        return found
+
     def id_of(self, token: str) -> int | None:
-        found = self.tokenizer.get_vocab().get(token)
+        found = self.vocabulary.get(token)
         return None if found is None else int(found)
+
+    def written(self, token: str) -> str:
+        """A token of the vocabulary as it stands in a text; itself where it is part of a character."""
+        text = self.tokenizer.convert_tokens_to_string([token]).replace("▁", " ")
+        return token if not text or "\ufffd" in text else text
 
     def encode(self, text: str, pair: str | None) -> Encoding:
         _check_unicode(text, pair)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from whence.errors import ModelError, UnknownNameError, UsageError
 from whence.explanation import Layer, ModelRecord
+from whence.models.decoder import Decoder
 from whence.models.inputs import Encoding, Inputs, Tokenizer, collate
 from whence.models.stack import AsFound, Stack, as_found
 from whence.targets import Reading
@@ -19,7 +20,7 @@ from whence.targets import Reading
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-Layers = Layer | Iterable[Layer]
+Layers = Layer | Literal["all"] | Iterable[Layer | Literal["all"]]
 """What may be given as `layers=`: "all" (0 … L), one layer, or several; negative numbers count from the top."""
 
 
@@ -41,8 +42,8 @@ class LayeredModel:
 
     `run` calls the module on a batch and returns its logits; `attend` returns each block's attention weights, or is
     None where there are none; `held()` keeps the model in evaluation mode over many calls; `read_position` says at
-    which token a language model's vocabulary is read; `decoder` is a masked-language-model head that reads states as
-    words, if one is known.
+    which token a language model's vocabulary is read; `decoder` is a language-model head that reads states as words, if
+    one is known: a language model's own, or the one given to `whence.load`.
     """
 
     module: nn.Module
@@ -53,7 +54,7 @@ class LayeredModel:
     run: Callable[[Inputs], Float[Tensor, "batch *token label"]]
     attend: Callable[[Inputs], list[Float[Tensor, "batch head query key"]]] | None = None
     read_position: Callable[[Encoding, int | None], int] | None = None
-    decoder: nn.Module | None = None
+    decoder: Decoder | None = None
     held: AsFound = field(init=False, repr=False)
     _rehearsed: bool = field(default=False, init=False, repr=False)
 
@@ -120,6 +121,15 @@ class LayeredModel:
             raise ModelError("the word embedding was not called in the forward pass", "give it as embedding=")
         return States(trace.words, tuple(trace.hidden), logits)
 
+    def states_up_to(self, layer: Layer, inputs: Inputs) -> dict[Layer, Float[Tensor, "batch token hidden"]]:
+        """The word embeddings and h_0 … h_layer, without running the blocks above."""
+        last = -1 if layer == "words" else int(layer)
+        until = None if last == self.n_layers else max(last, 0)
+        with self.held(), torch.no_grad(), self.stack.recording(until=until) as trace:
+            self.run(inputs)
+        assert trace.words is not None, "the word embedding is read before any block"
+        return {"words": trace.words, **dict(enumerate(trace.hidden[: last + 1]))}
+
     def embed(self, ids: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token embedding"]:
         """The raw word embeddings of any ids."""
         table = getattr(self.stack.embedding, "weight", None)
@@ -141,6 +151,18 @@ class LayeredModel:
                 self._rehearse(inputs)
             with self.stack.resuming(layer, hidden):
                 return self.run(inputs)
+
+    def changed(
+        self,
+        layer: Layer,
+        change: Callable[[Float[Tensor, "batch token hidden"]], Float[Tensor, "batch token hidden"]],
+        inputs: Inputs,
+    ) -> Float[Tensor, "batch *token label"]:
+        """The logits of one forward pass that goes on with `change(h_layer)` from there: a state read and replaced."""
+        if layer != "words" and not 0 <= layer <= self.n_layers:
+            raise UnknownNameError("layer", layer, ["words", *range(self.n_layers + 1)])
+        with self.held(), self.stack.changing(layer, change):
+            return self.run(inputs)
 
     def _rehearse(self, inputs: Inputs) -> None:
         """See how the blocks return their state and, where they return more, that the model can do without that."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from whence.errors import FileError, ModelError, UnknownNameError, UsageError, WhenceError
+from whence.models.decoder import Decoder, LanguageModelHead, check_fit, module_decoder, state_width, vocabulary_of
 from whence.models.inputs import Tokenizer
 from whence.models.layered import LayeredModel
 from whence.targets import TASKS, Task
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Source = str | Path | nn.Module | tuple[nn.Module, Any]
+LANGUAGE_TASKS: tuple[Task, ...] = ("masked_lm", "causal_lm")
 
 
 def load(
@@ -26,6 +29,7 @@ def load(
     *,
     task: Task | None = None,
     revision: str | None = None,
+    decoder: Source | LayeredModel | None = None,
     blocks: Sequence[nn.Module] | None = None,
     embedding: nn.Module | None = None,
     labels: Sequence[str] | None = None,
@@ -43,6 +47,9 @@ def load(
         tokenizer: the tokenizer of a loaded model; for a plain module any object like `whence.WordTokenizer`.
         task: what the model is for, where its head does not tell.
         revision: the branch, tag or commit of a hub model.
+        decoder: the language model whose head reads the states as words, where the model has none of its own: usually
+            the one it was fine-tuned from, as a hub id, a folder, a loaded model or a pair with its tokenizer; or a
+            plain module from states to logits over the vocabulary.
         blocks: the layers, lowest first, where they are not found by themselves; always for plain modules.
         embedding: the word embedding, where it is not found by itself.
         labels: a plain module's label names.
@@ -57,11 +64,11 @@ def load(
     if isinstance(source, nn.Module):
         if options or revision:
             raise UnknownNameError("option for a loaded model", next(iter(options), "revision"), ["task", "blocks"])
-        return _wrap(source, tokenizer, task, blocks, embedding, labels)
+        return _with_decoder(_wrap(source, tokenizer, task, blocks, embedding, labels), decoder, options)
     for name, value in {"tokenizer": tokenizer, "blocks": blocks, "embedding": embedding, "labels": labels}.items():
         if value is not None:
             raise UsageError(f"{name}= goes with a loaded model, not with a name", "load the model first")
-    return _by_name(str(source), task, revision, options)
+    return _with_decoder(_by_name(str(source), task, revision, options), decoder, options)
 
 
 def _wrap(
@@ -91,7 +98,60 @@ def _wrap(
     return wrap_module(module, tokenizer, blocks=blocks, embedding=embedding, labels=labels)
 
 
-def _by_name(name: str, task: Task | None, revision: str | None, options: dict[str, Any]) -> LayeredModel:
+def _with_decoder(
+    model: LayeredModel, decoder: Source | LayeredModel | None, options: Mapping[str, Any]
+) -> LayeredModel:
+    if decoder is None:
+        return model
+    found, vocabulary = _decoder(model, decoder, options)
+    check_fit(model, found, vocabulary)
+    return replace(model, decoder=found)
+
+
+def _decoder(
+    model: LayeredModel, source: Source | LayeredModel, options: Mapping[str, Any]
+) -> tuple[Decoder, Mapping[str, int] | None]:
+    """The head asked for, and its vocabulary where that is known."""
+    if isinstance(source, nn.Module) and not hasattr(source, "get_input_embeddings"):
+        return module_decoder(source, state_width(model)), None
+    if isinstance(source, (str, Path)):
+        access = {key: options[key] for key in ("token", "cache_dir", "local_files_only") if key in options}
+        language_model = _by_name(str(source), None, None, access, among=LANGUAGE_TASKS)
+    elif isinstance(source, LayeredModel):
+        language_model = source
+    elif isinstance(source, tuple):
+        language_model = load(source)
+    else:
+        reader = getattr(model.tokenizer, "tokenizer", None)
+        if reader is None:
+            raise UsageError("a language model needs its tokenizer", "give decoder=(model, tokenizer)")
+        language_model = load(source, reader)
+    if language_model.decoder is None:
+        raise UsageError(
+            f"{language_model.record.architecture} has no language-model head",
+            "load it with one: AutoModelForMaskedLM or AutoModelForCausalLM",
+        )
+    if isinstance(source, nn.Module):
+        return language_model.decoder, None
+    found = language_model.decoder
+    if isinstance(source, (str, Path)):
+        found = _head_alone(found, language_model)
+    return found, vocabulary_of(language_model)
+
+
+def _head_alone(decoder: Decoder, language_model: LayeredModel) -> Decoder:
+    """A head loaded for its own sake: it follows the states, and the blocks below it give their memory back."""
+    if isinstance(decoder.read, LanguageModelHead):
+        decoder(next(decoder.module.parameters()).new_zeros(1, decoder.n_hidden))  # tried while there are blocks
+        for block in language_model.stack.blocks:
+            for weight in block.parameters():
+                weight.data = weight.data.new_empty(0)
+    return replace(decoder, ours=True)
+
+
+def _by_name(
+    name: str, task: Task | None, revision: str | None, options: dict[str, Any], among: Sequence[Task] = TASKS
+) -> LayeredModel:
     from whence.embedded import NAMES, load_embedded
 
     if name in NAMES and not Path(name).exists():
@@ -99,7 +159,8 @@ def _by_name(name: str, task: Task | None, revision: str | None, options: dict[s
 
         if task is not None or revision is not None or options:
             raise UsageError(f"{name!r} is embedded and comes as it is", "leave out task, revision and other options")
-        model, tokenizer, decoder = load_embedded(name)
+        model, tokenizer, head = load_embedded(name)
+        decoder = module_decoder(head, model.config.hidden_size, name=f"whence/{name}", ours=True)
         return wrap_hugging_face(model, tokenizer, decoder=decoder)
     if any(mark in name for mark in ("./", "../", "~", "\\")) or name.startswith("/") or Path(name).is_file():
         name = str(Path(name).expanduser())
@@ -108,7 +169,7 @@ def _by_name(name: str, task: Task | None, revision: str | None, options: dict[s
     if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
         raise FileError(f"{name!r} holds no config.json", "give a folder that save_pretrained wrote")
     try:
-        return _from_pretrained(name, task, revision, options)
+        return _from_pretrained(name, task, revision, options, among)
     except WhenceError:
         raise
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
@@ -119,11 +180,13 @@ def _by_name(name: str, task: Task | None, revision: str | None, options: dict[s
         ) from error
 
 
-def _from_pretrained(name: str, task: Task | None, revision: str | None, options: dict[str, Any]) -> LayeredModel:
+def _from_pretrained(
+    name: str, task: Task | None, revision: str | None, options: dict[str, Any], among: Sequence[Task]
+) -> LayeredModel:
     """A model and its tokenizer by hub id or folder; weights are safetensors, remote code only if `options` says so."""
     import transformers
 
-    from whence.models.huggingface import HEADS, wrap_hugging_face
+    from whence.models.huggingface import wrap_hugging_face
 
     classes: dict[Task, Any] = {
         "classification": transformers.AutoModelForSequenceClassification,
@@ -134,15 +197,7 @@ def _from_pretrained(name: str, task: Task | None, revision: str | None, options
     }
     access = {"trust_remote_code", "token", "cache_dir", "local_files_only"} & set(options)
     shared = {"revision": revision, **{key: options[key] for key in access}}
-    if task is None:
-        named = transformers.AutoConfig.from_pretrained(name, **shared).architectures or []
-        known = [task for ending, task in HEADS.items() for architecture in named if architecture.endswith(ending)]
-        if not known:
-            raise UsageError(
-                f"{name!r} does not say what it is for (architectures: {', '.join(named) or 'none'})",
-                f"say task= one of: {', '.join(TASKS)}",
-            )
-        task = known[0]
+    task = task or _task_of(name, shared, among)
     options = {"use_safetensors": True, **options, "output_loading_info": True}
     model, report = classes[task].from_pretrained(name, revision=revision, **options)
     if untrained := sorted(report["missing_keys"]):
@@ -153,4 +208,28 @@ def _from_pretrained(name: str, task: Task | None, revision: str | None, options
     tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of no tokenizer at all
         raise FileError(f"{name!r} holds no tokenizer", "save it there too: tokenizer.save_pretrained(folder)")
+    if getattr(model.config, "attention_projection", None):  # what it was trained with is not what transformers loads
+        from whence.attention.huggingface_attention import use_attention
+
+        use_attention(model)
     return wrap_hugging_face(model, tokenizer, task=task)
+
+
+def _task_of(name: str, access: Mapping[str, Any], among: Sequence[Task]) -> Task:
+    """What a model is for, by its config; of a language model wanted as a decoder, what it can be for."""
+    import transformers
+
+    from whence.models.huggingface import HEADS
+
+    config = transformers.AutoConfig.from_pretrained(name, **access)
+    named = config.architectures or []
+    known = [task for ending, task in HEADS.items() for each in named if each.endswith(ending) and task in among]
+    if among is LANGUAGE_TASKS and not known:  # many checkpoints that hold a head do not name it
+        masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
+        known = ["masked_lm" if masked else "causal_lm"]
+    if not known:
+        raise UsageError(
+            f"{name!r} does not say what it is for (architectures: {', '.join(named) or 'none'})",
+            f"say task= one of: {', '.join(TASKS)}",
+        )
+    return known[0]

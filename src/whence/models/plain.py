@@ -49,7 +49,7 @@ def wrap_module(
     takes_mask = len(inspect.signature(module.forward).parameters) > 1
 
     def run(inputs: Inputs) -> Float[Tensor, "batch label"]:
-        logits: Tensor = module(inputs.ids, inputs.mask) if takes_mask else module(inputs.ids)
+        logits: Tensor = module(inputs.ids, inputs.attended) if takes_mask else module(inputs.ids)
         if logits.ndim != 2 or logits.shape[1] != len(labels):
             raise UsageError(
                 f"{type(module).__name__} returned logits of shape {tuple(logits.shape)}",

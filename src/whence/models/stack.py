@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 _ABSENT = object()
+
+
+class _EnoughSeen(Exception):  # noqa: N818
+    """Leaves a forward pass whose states are known as far as they were asked for."""
 
 
 @dataclass
@@ -56,11 +60,16 @@ class Stack:
 
     @contextmanager
     def recording(
-        self, *, differentiable: bool = False, words: Float[Tensor, "batch token embedding"] | None = None
+        self,
+        *,
+        differentiable: bool = False,
+        words: Float[Tensor, "batch token embedding"] | None = None,
+        until: int | None = None,
     ) -> Iterator[Trace]:
         """Record the states of the one forward pass run inside, with other word embeddings if given.
 
-        A differentiable recording starts its graph at the word embeddings.
+        A differentiable recording starts its graph at the word embeddings; one `until` a layer leaves the forward pass
+        as soon as that layer's state is known.
         """
         trace = Trace()
 
@@ -71,6 +80,8 @@ class Stack:
 
         def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
             trace.hidden[-1:] = [args[0] if args else kwargs[name]]
+            if until is not None and len(trace.hidden) > until:
+                raise _EnoughSeen
             output = forward(*args, **kwargs)
             trace.hidden.append(self._state_of(output))
             return output
@@ -79,8 +90,9 @@ class Stack:
             handle = self.embedding.register_forward_hook(keep_words)
             stack.callback(handle.remove)
             stack.enter_context(self._wrapped(run))
+            stack.enter_context(suppress(_EnoughSeen))
             yield trace
-        if len(trace.hidden) != self.n_layers + 1:
+        if until is None and len(trace.hidden) != self.n_layers + 1:
             counted = max(len(trace.hidden) - 1, 0)
             raise ModelError(
                 f"expected {self.n_layers} calls of the blocks in a forward pass, counted {counted}",
@@ -112,6 +124,42 @@ class Stack:
 
         def see_it_too(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(hidden if replaced is not None and each is replaced else each for each in args)
+
+        with ExitStack() as stack:
+            for module in self.beside if layer == 0 else ():
+                stack.callback(module.register_forward_pre_hook(see_it_too).remove)
+            stack.enter_context(self._wrapped(run))
+            yield
+
+    @contextmanager
+    def changing(self, layer: Layer, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+        """Inside, a forward pass goes on with `change` of its own state of `layer`: one pass that reads and writes."""
+        if layer == "words":
+            handle = self.embedding.register_forward_hook(lambda module, args, output: change(output))
+            try:
+                yield
+            finally:
+                handle.remove()
+            return
+        calls = 0
+        replaced: Tensor | None = None
+        changed: Tensor | None = None
+
+        def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
+            nonlocal calls, replaced, changed
+            calls += 1
+            if calls == layer + 1:
+                replaced = args[0] if args else kwargs[name]
+                changed = change(replaced)
+                return forward(changed, *args[1:], **{key: value for key, value in kwargs.items() if key != name})
+            output = forward(*args, **kwargs)
+            if calls == layer == self.n_layers:
+                state = change(self._state_of(output))
+                return state if isinstance(output, Tensor) else (state, *output[1:])
+            return output
+
+        def see_it_too(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(changed if replaced is not None and each is replaced else each for each in args)
 
         with ExitStack() as stack:
             for module in self.beside if layer == 0 else ():

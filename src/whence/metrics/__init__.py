@@ -1,0 +1,1 @@
+"""Pure functions that measure explanations: nothing here runs a model."""

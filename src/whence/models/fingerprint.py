@@ -1,0 +1,37 @@
+"""A model's fingerprint: a few of its numbers, enough to tell it from any other, whatever dtype it is loaded in."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+SAMPLES = 16  # numbers a tensor
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def fingerprint(module: nn.Module) -> dict[str, Tensor]:
+    """Some evenly spread numbers of every parameter, by name, in float32 on the CPU."""
+    found = {}
+    for name, weight in module.named_parameters():
+        flat = weight.detach().flatten()
+        places = torch.linspace(0, flat.numel() - 1, min(SAMPLES, flat.numel()), dtype=torch.float64)
+        found[name] = flat[places.long().to(flat.device)].float().cpu()
+    return found
+
+
+def first_difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> str | None:
+    """The name of the first parameter in which two fingerprints differ by more than a change of dtype explains."""
+    for name in sorted(one.keys() | other.keys()):
+        if name not in one or name not in other or one[name].shape != other[name].shape:
+            return name
+        if not _same(one[name], other[name]):
+            return name
+    return None
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether two samples are of the same numbers, either of them perhaps rounded to half precision."""
+    if torch.equal(one, other) or any(torch.equal(one.to(half), other.to(half)) for half in HALVES):
+        return True
+    both_rounded = all(any(torch.equal(each, each.to(half).float()) for half in HALVES) for each in (one, other))
+    return both_rounded and torch.allclose(one, other, rtol=2**-7, atol=1e-7)  # one to each: bfloat16 has 8 bits

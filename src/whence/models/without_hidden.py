@@ -1,0 +1,47 @@
+"""Texts without the tokens that nobody attends to: the same answer for less work, where a model allows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from whence.models.inputs import Inputs
+from whence.models.layered import LayeredModel
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool
+
+# Here a token knows its place from a table of positions alone, the place can be given, and the class is read at the
+# first token. Relative positions, windows and convolutions would notice the gap.
+_POSITION_TABLE_ALONE = frozenset({"albert", "bert", "camembert", "electra", "roberta", "xlm-roberta"})
+
+
+def first_position(model: LayeredModel) -> int | None:
+    """The number of the first position where hidden tokens may be left out of the input; None where they may not."""
+    config = getattr(model.module, "config", None)
+    if model.reading.task != "classification" or getattr(config, "model_type", None) not in _POSITION_TABLE_ALONE:
+        return None
+    if getattr(config, "position_embedding_type", None) not in (None, "absolute"):
+        return None
+    for name, part in model.module.named_modules():
+        if name.endswith("position_embeddings") and isinstance(part, nn.Embedding):
+            return 0 if part.padding_idx is None else part.padding_idx + 1  # RoBERTa counts from after the padding
+    return None
+
+
+def without_hidden(inputs: Inputs, keep: Bool[Tensor, "batch token"], first: int) -> Inputs:
+    """Only the tokens to keep, each at the position it had; their first must be among them."""
+    counts = keep.sum(dim=1)
+    length = int(counts.max())
+    places = (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, :length]
+    return Inputs(
+        inputs.encodings,
+        inputs.ids.gather(1, places),
+        torch.arange(length, device=keep.device)[None, :] < counts[:, None],
+        {
+            **{name: values.gather(1, places) for name, values in inputs.features.items()},
+            "position_ids": places + first,
+        },
+    )
