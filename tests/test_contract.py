@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import pytest
 import tiny_models
@@ -15,10 +16,27 @@ from whence.testing import METHOD_CHECKS
 GRADIENT = whence.METHODS["gradient"]
 
 
+@functools.cache
+def with_probes(name: str, kind: str) -> whence.Method:
+    """DiffMask with probes that were trained, if only for a moment, for the tiny model of that name."""
+    model = tiny_models.tiny_plain(name) if name in tiny_models.PLAIN else tiny_models.tiny(name)
+    probes = whence.DiffMask(kind, steps=3, batch_size=2, start=0.0)  # type: ignore[arg-type]
+    probes.fit(model, tiny_models.TEXTS * 2, validations=1)
+    method = whence.METHODS["diffmask"]
+    return dataclasses.replace(method, compute=functools.partial(method.compute, probes=probes))
+
+
 @pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("method", [*whence.METHODS, *whence.PRESETS])
 def test_method_keeps_the_contract(method: str, check: testing.Check, bert: whence.LayeredModel) -> None:
-    check(method, bert)
+    check(with_probes("bert", "input") if method == "diffmask" else method, bert)
+
+
+@pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("kind", ["input", "hidden"])
+@pytest.mark.parametrize("model", ["bert", "gpt2", "gru"])
+def test_probes_keep_the_contract_on_other_models(model: str, kind: str, check: testing.Check) -> None:
+    check(with_probes(model, kind), tiny_models.tiny_plain(model) if model == "gru" else tiny_models.tiny(model))
 
 
 @pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from whence.methods import (
     attention,
+    decoded,
     deep_lift_shap,
+    diffmask,
     grad_cam,
     gradient,
     gradient_shap,
     gradient_x_input,
+    information_bottleneck,
     integrated_gradients,
     kernel_shap,
     leave_one_out,
     lime,
+    noise_tolerance,
     occlusion,
     random,
     shapley,
@@ -33,7 +37,18 @@ METHODS: dict[str, Method] = {
     "shapley": shapley.METHOD,
     "lime": lime.METHOD,
     "kernel_shap": kernel_shap.METHOD,
+    "information_bottleneck": information_bottleneck.METHOD,
+    "noise_tolerance": noise_tolerance.METHOD,
+    "diffmask": diffmask.METHOD,
     "attention": attention.METHOD,
     "attention_rollout": attention.ROLLOUT,
+    "decoded_grad_cam": decoded.decoded(grad_cam.METHOD),
     "random": random.METHOD,
+}
+
+# the same for every other score of layers, made by one rule and so not listed among the methods
+DECODED: dict[str, Method] = {
+    f"decoded_{name}": decoded.decoded(method)
+    for name, method in METHODS.items()
+    if name != "grad_cam" and not name.startswith("decoded_")
 }

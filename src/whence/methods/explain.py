@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings as python_warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, overload
@@ -13,19 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import InputError, NonFiniteError, UnknownNameError, UsageError, WhenceWarning
+from whence.errors import InputError, NonFiniteError, UnknownNameError, WhenceWarning
 from whence.explanation import Cost, Explanation, Layer, Meaning, Scale
-from whence.methods import METHODS
+from whence.methods import DECODED, METHODS
 from whence.methods.baselines import baseline_name
-from whence.methods.options import at_least
+from whence.methods.options import at_least, check_seed
 from whence.methods.presets import PRESETS, Preset
 from whence.methods.question import Method, Question, Scores
+from whence.models.batching import Text, batches, encode, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
 from whence.targets import Contrast, Label, Target, predictions, select
-
-Text = str | tuple[str, str]
-"""A text, or a pair of texts (question and context, premise and hypothesis)."""
 
 DEFAULT_METHOD = "integrated_gradients"
 INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a warning
@@ -73,11 +71,11 @@ def explain(
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
     plan = _plan(model, method, target, scale, layers, seed, batch_tokens, options)
-    encodings = [_encode(model, text, place) for place, text in enumerate([texts] if single else texts)]
+    encodings = [encode(model, text, place) for place, text in enumerate([texts] if single else texts)]
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
     with model.held(), torch.inference_mode(False):
-        for batch in _batches(encodings, plan.batch_tokens):
+        for batch in batches(encodings, plan.batch_tokens):
             for place, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
                 found[place] = explanation
             done += len(batch)
@@ -86,7 +84,7 @@ def explain(
     explanations = [explanation for explanation in found if explanation is not None]
     for explanation in explanations:
         for warning in explanation.warnings:
-            python_warnings.warn(f"{_shortened(explanation.text)}: {warning}", WhenceWarning, stacklevel=2)
+            python_warnings.warn(f"{shortened(explanation.text)}: {warning}", WhenceWarning, stacklevel=2)
     return explanations[0] if single else explanations
 
 
@@ -119,16 +117,17 @@ def _plan(
 ) -> _Plan:
     preset: Preset | None = None
     if isinstance(method, Method):
-        name = method.compute.__name__
+        name = getattr(method.compute, "func", method.compute).__name__  # of a partial, the name of its function
     elif method in PRESETS:
         preset, name = PRESETS[method], method
         method = METHODS[preset.method]
     elif method in METHODS:
         name, method = method, METHODS[method]
+    elif method in DECODED:
+        name, method = method, DECODED[method]
     else:
         raise UnknownNameError("method", method, [*METHODS, *PRESETS])
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**31:
-        raise UsageError(f"seed must be a whole number from 0 to 2147483647, got {seed!r}", "give seed=0")
+    check_seed(seed)
     if batch_tokens is not None:
         at_least("batch_tokens", batch_tokens, 1)
     given = {**(preset.options if preset else {}), **options}
@@ -149,65 +148,28 @@ def _plan(
         scale=scale or (preset.scale if preset else "logit"),
         layers=model.layers(asked),
         seed=seed,
-        batch_tokens=int(batch_tokens or _usual_batch_tokens(model)),
+        batch_tokens=int(batch_tokens or usual_batch_tokens(model)),
         options=given,
         recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
         shares=shares,
     )
 
 
-def _usual_batch_tokens(model: LayeredModel) -> int:
-    """As many tokens as keep the processor busy: on a CPU more only miss its caches, a GPU is limited by its memory."""
-    if model.device.type != "cuda":
-        return 2_048
-    free, _ = torch.cuda.mem_get_info(model.device)
-    return tokens_that_fit(free, model)
-
-
-def tokens_that_fit(free_bytes: int, model: LayeredModel) -> int:
-    """Tokens whose states and gradients fit into half of the free memory: some 34 numbers a feature and block."""
-    weight = next(model.stack.embedding.parameters())
-    a_token = 34 * weight.shape[-1] * weight.element_size() * (model.n_layers + 1)
-    return max(256, min(65_536, free_bytes // 2 // a_token))
-
-
 def _usual_layers(model: LayeredModel, method: Method) -> Layers:
-    return range(1, model.n_layers + 1) if method.layers == "blocks" else method.layers  # type: ignore[return-value]
+    named: dict[str, Layers] = {
+        "blocks": range(1, model.n_layers + 1),
+        "everywhere": ("words", *range(model.n_layers + 1)),
+    }
+    return named.get(method.layers, method.layers)  # type: ignore[arg-type]
 
 
 def _recorded(model: LayeredModel, option: str, value: Any) -> Any:
-    """An option as it goes into the record: "auto" resolved, tensors in words."""
-    if option != "baseline":
-        return value
+    """An option as it goes into the record: "auto" resolved, tensors and objects in words."""
     if isinstance(value, (list, tuple)):
         return [_recorded(model, option, item) for item in value]
+    if option != "baseline":
+        return value if isinstance(value, (str, int, float, type(None))) else str(value)
     return value if isinstance(value, int) else baseline_name(model, value)
-
-
-def _encode(model: LayeredModel, text: Any, place: int) -> Encoding:
-    first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
-    if not isinstance(first, str) or not isinstance(second, (str, type(None))):
-        raise InputError(
-            f"text {place} is {type(text).__name__}, not a string or a pair of strings",
-            "give a string, or two as ('text', 'pair')",
-        )
-    encoding = model.encode(first, second)
-    if all(token.word is None for token in encoding.tokens):
-        shown = "empty" if not first.strip() else f"{_shortened(first)!r}, of which no token is left"
-        raise InputError(f"text {place} is {shown}: there is nothing to explain", "give a text with at least one word")
-    return encoding
-
-
-def _batches(encodings: list[Encoding], batch_tokens: int) -> Iterator[list[int]]:
-    """Places of texts of similar length, as many at a time as the token budget allows."""
-    batch: list[int] = []
-    for place in sorted(range(len(encodings)), key=lambda place: len(encodings[place])):
-        if batch and len(encodings[place]) * (len(batch) + 1) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
 
 
 def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list[Explanation]:
@@ -249,7 +211,7 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
                 tokens=encoding.tokens,
                 layers=plan.layers,
                 scores=_frozen(values[row, :, : len(encoding)]),
-                meaning=plan.meaning,
+                meaning=scores.meaning or plan.meaning,
                 prediction=said[row],
                 target=targets[row],
                 method=plan.name,
@@ -310,7 +272,3 @@ def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
             remedy = "; raise steps" if "steps" in explanation.options else ""
             found.append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to{remedy}")
     return replace(explanation, warnings=tuple(found)) if found else explanation
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:39]}…"

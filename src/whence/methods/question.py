@@ -26,15 +26,20 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
     Build = Callable[[slice], Float[Tensor, "row token hidden"]]
+    Loss = Callable[[Float[Tensor, "row *token label"], Inputs, slice], Float[Tensor, " row"]]
 
 
 @dataclass(frozen=True)
 class Scores:
-    """A method's answer on one batch; what stands at padding is never read."""
+    """A method's answer on one batch; what stands at padding is never read.
+
+    `meaning` takes the place of the method's own where an option changes what the scores say.
+    """
 
     values: Float[Tensor, "batch layer token"]
     standard_errors: Float[Tensor, "batch layer token"] | None = None
     completeness_errors: Float[Tensor, "batch layer"] | None = None
+    meaning: Meaning | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Method:
     """A way to answer, with what it needs, costs and means.
 
     `differentiable` methods get states whose graph leads back to the word embeddings. `layers` is where the method
-    looks if the user does not say: "all", "blocks" (1 … L) or "words".
+    looks if the user does not say: "words", "all" (0 … L), "blocks" (1 … L) or "everywhere" (the words and all).
     """
 
     compute: Callable[..., Scores]
@@ -83,8 +88,9 @@ class Question:
 
     def generator(self, row: int) -> torch.Generator:
         """Random numbers that depend on the seed and the text alone, not on the batch or the device."""
-        fingerprint = zlib.crc32(repr(self.inputs.encodings[row].ids).encode())
-        return torch.Generator().manual_seed((self.seed << 32) + fingerprint)
+        # one number of 32 bits for both: of a larger one torch's generator on the CPU drops what is above
+        fingerprint = zlib.crc32(repr((self.seed, self.inputs.encodings[row].ids)).encode())
+        return torch.Generator().manual_seed(fingerprint)
 
     def state_gradients(self) -> list[Float[Tensor, "batch token hidden"]]:
         """The target's gradient at every layer asked about, from one backward pass."""
@@ -116,6 +122,19 @@ class Question:
                 value = self.selection.rows(rows[chunk]).of(logits, inputs.mask)
                 gradient = torch.autograd.grad(value.sum(), hidden)[0]
             yield chunk, torch.nn.functional.pad(gradient, (0, 0, 0, length - gradient.shape[1]))
+        passes = torch.bincount(rows.cpu(), minlength=len(self.inputs))
+        self.forwards += passes
+        self.backwards += passes
+
+    def backpropagate(self, layer: Layer, rows: Int[Tensor, " row"], build: Build, loss: Loss) -> None:
+        """Add up, in the leaves that `build` uses, the gradients of a loss of the whole output when h_layer is changed.
+
+        `loss` gets the logits, the inputs and the slice of some rows, and gives one number a row.
+        """
+        for chunk, inputs in self._micro_batches(rows):
+            with torch.enable_grad():
+                hidden = build(chunk)[:, : inputs.ids.shape[1]]
+                loss(self.model.resume(layer, hidden, inputs), inputs, chunk).sum().backward()  # type: ignore[no-untyped-call]
         passes = torch.bincount(rows.cpu(), minlength=len(self.inputs))
         self.forwards += passes
         self.backwards += passes

@@ -1,0 +1,94 @@
+"""DiffMask (De Cao et al., 2020): trained probes say which tokens the model can do without, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from whence.errors import UsageError
+from whence.explanation import Layer, Meaning
+from whence.methods.question import Method, Question, Scores
+from whence.models.inputs import Inputs
+from whence.models.layered import LayeredModel, States
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+@runtime_checkable
+class TrainedProbes(Protocol):
+    """What `whence.DiffMask` is once it is trained."""
+
+    @property
+    def kind(self) -> str: ...
+
+    def keep_probabilities(
+        self, model: LayeredModel, inputs: Inputs, states: States, layers: Sequence[Layer]
+    ) -> Float[Tensor, "batch layer token"]: ...
+
+
+def diffmask(
+    question: Question, *, probes: TrainedProbes | str | Path | None = None, kind: str | None = None
+) -> Scores:
+    """The probability that the token must be kept for the output to stay as it is; one forward pass in all.
+
+    Args:
+        probes: a trained `whence.DiffMask` or the folder of one; by default those that came with the model.
+        kind: which of the probes that came with the model: "input" (the default: what is known by this layer) or
+            "hidden" (where it is stored).
+    """
+    if probes is None:
+        probes = _shipped(question.model, kind or "input")
+    elif isinstance(probes, (str, Path)):
+        config = Path(probes) / "config.json"
+        probes = _loaded(Path(probes), config.stat().st_mtime_ns if config.is_file() else 0)
+    elif not isinstance(probes, TrainedProbes):
+        raise UsageError(f"probes is {type(probes).__name__}", "give a whence.DiffMask or the folder of one")
+    if kind is not None and probes.kind != kind:
+        raise UsageError(f"these are {probes.kind} probes, not {kind} ones", "leave out kind, or give other probes")
+    return Scores(probes.keep_probabilities(question.model, question.inputs, question.states, question.layers))
+
+
+@lru_cache(maxsize=2)
+def _loaded(folder: Path, written: int) -> TrainedProbes:
+    """Read once for all batches of texts; a folder written anew since is read again."""
+    from whence.diffmask.diffmask import DiffMask
+
+    return DiffMask.load(folder)
+
+
+@lru_cache(maxsize=2)
+def _of_embedded(name: str, kind: Any) -> TrainedProbes:
+    from whence.diffmask.diffmask import DiffMask
+
+    return DiffMask.shipped(name, kind)
+
+
+def _shipped(model: LayeredModel, kind: str) -> TrainedProbes:
+    library, _, name = model.record.id.partition("/")
+    if library != "whence" or not name:
+        raise UsageError(
+            f"no probes came with {model.record.id!r}",
+            "fit them (whence fit --model ... --data ... --out FOLDER) and give probes=FOLDER",
+        )
+    return _of_embedded(name, kind)
+
+
+METHOD = Method(
+    diffmask,
+    Meaning(
+        "keep probability",
+        "how likely the token must be kept for the output to stay as it is",
+        signed=False,
+        additive=False,
+        low=0.0,
+        high=1.0,
+    ),
+    needs="trained probes",
+    cost="1 forward",
+    layers="everywhere",
+)
