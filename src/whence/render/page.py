@@ -25,14 +25,18 @@ from whence.explanation import Explanation, Prediction, Token
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+    from whence.lens import Lens
+
 SCHEMA = "whence.page/1"
 TITLE = "Which words the decision rests on"
-SCRIPTS = ("begin", "reading", "scores", "text", "map", "list", "frame", "export", "report")
+SCRIPTS = ("begin", "reading", "scores", "text", "map", "lens", "list", "frame", "export", "report")
 _HEIGHT = 760  # pixels of a notebook's output
 
 
-def page(explanations: Sequence[Explanation], *, title: str = TITLE) -> str:
+def page(explanations: Sequence[Explanation], *, title: str = TITLE, lenses: Sequence[Lens] = ()) -> str:
     """The page of several explanations: texts down a list, the methods that explained the same text side by side.
+
+    A lens stands below its text; one lens can have a page of its own.
 
     >>> import whence
     >>> found = whence.explain(whence.load(), ["a witty film", "a dull film"], method="leave_one_out")
@@ -53,7 +57,7 @@ def page(explanations: Sequence[Explanation], *, title: str = TITLE) -> str:
         "policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
         "style": style,
         "script": script,
-        "data": embedded(page_data(explanations, title)),
+        "data": embedded(page_data(explanations, title, lenses)),
     }
     return re.sub(r"%%(\w+)%%", lambda match: parts[match[1]], _file("report.html"))
 
@@ -73,13 +77,13 @@ def embedded(data: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def page_data(explanations: Sequence[Explanation], title: str = TITLE) -> dict[str, Any]:
+def page_data(explanations: Sequence[Explanation], title: str = TITLE, lenses: Sequence[Lens] = ()) -> dict[str, Any]:
     """What the page holds: each model, method and text once, and a run for every explanation.
 
     An explanation joins the runs of its text; the same text explained twice in the same way is a second entry.
     """
-    if not explanations:
-        raise UsageError("there is nothing to show", "give at least one explanation")
+    if not explanations and len(lenses) != 1:
+        raise UsageError("there is nothing to show", "give at least one explanation, or one lens")
     models: dict[str, int] = {}
     methods: dict[str, int] = {}
     texts: list[dict[str, Any]] = []
@@ -90,14 +94,24 @@ def page_data(explanations: Sequence[Explanation], title: str = TITLE) -> dict[s
         alike = entries.setdefault((explanation.text, explanation.pair, explanation.tokens, model), [])
         entry = next((each for each in alike if all(run["method"] != other["method"] for other in each["runs"])), None)
         if entry is None:
-            entry = _text(explanation, model)
+            entry = {**_text(explanation, model), "prediction": _prediction(explanation.prediction)}
             alike.append(entry)
             texts.append(entry)
         entry["runs"].append(run)
+    for lens in lenses:
+        model = _place(models, vars(lens.model))
+        mine = entries.get((lens.text, lens.pair, lens.tokens, model), [])
+        if explanations and not mine:
+            raise UsageError("a lens belongs to none of the explanations", "explain its text with the same model")
+        if not mine:
+            mine = [{**_text(lens, model), "prediction": None}]
+            texts += mine
+        for entry in mine:
+            entry["lens"] = _lens(lens)
     return {
         "schema": SCHEMA,
         "title": title,
-        "version": explanations[0].whence_version or version("whence"),
+        "version": (explanations[0].whence_version if explanations else "") or version("whence"),
         "models": [json.loads(model) for model in models],
         "methods": _labelled([json.loads(method) for method in methods]),
         "texts": texts,
@@ -131,14 +145,33 @@ def _labelled(methods: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return methods
 
 
-def _text(explanation: Explanation, model: int) -> dict[str, Any]:
+def _text(shown: Explanation | Lens, model: int) -> dict[str, Any]:
     return {
-        "text": explanation.text,
-        "pair": explanation.pair,
+        "text": shown.text,
+        "pair": shown.pair,
         "model": model,
-        "tokens": _tokens(explanation.tokens),
-        "prediction": _prediction(explanation.prediction),
+        "tokens": _tokens(shown.tokens),
         "runs": [],
+        "lens": None,
+    }
+
+
+def _lens(lens: Lens) -> dict[str, Any]:
+    """Each word once, and by number in the squares."""
+    words: dict[str, int] = {}
+    top = [words.setdefault(word, len(words)) for layer in lens.words for square in layer for word in square]
+    return {
+        "layers": list(lens.layers),
+        "k": lens.ids.shape[2],
+        "words": list(words),
+        "top": top,
+        "probabilities": _numbers(lens.probabilities),
+        "own": _numbers(lens.own_probabilities),
+        "ranks": lens.own_ranks.ravel().tolist(),
+        "readBack": lens.read_back.tolist(),
+        "decoder": lens.decoder,
+        "nextToken": lens.next_token,
+        "warnings": list(lens.warnings),
     }
 
 
@@ -177,7 +210,7 @@ def _run(explanation: Explanation, method: int) -> dict[str, Any]:
     }
 
 
-def _numbers(table: Float[np.ndarray, "layer token"]) -> str:
+def _numbers(table: Float[np.ndarray, "layer token *rank"]) -> str:
     """Every score exactly, in a third of the room that digits would take: little-endian float32 in base64."""
     return base64.b64encode(np.ascontiguousarray(table, dtype="<f4").tobytes()).decode("ascii")
 

@@ -54,19 +54,19 @@ def rows_of(explanation: Explanation, *, words: bool) -> list[Row]:
             text, scores = gathered[key]
             rows.append(Row(visible(text) + _unknown(tokens), scores, False, own))
         else:
-            label = _token_label(explanation, members[0])
+            label = token_label(explanation.tokens, members[0], explanation.text, explanation.pair)
             rows.append(Row(label, explanation.scores[:, members[0]], tokens[0].special, own))
     return rows
 
 
-def _token_label(explanation: Explanation, place: int) -> str:
+def token_label(tokens: Sequence[Token], place: int, text: str, pair: str | None) -> str:
     """A token as the user wrote it; "…" before it says that it goes on with the word before."""
-    token = explanation.tokens[place]
-    source = explanation.text if token.segment == 0 else explanation.pair or ""
+    token = tokens[place]
+    source = text if token.segment == 0 else pair or ""
     piece = source[token.start : token.end]
     if token.special or not piece:
         return visible(token.text)
-    before = explanation.tokens[place - 1] if place else None
+    before = tokens[place - 1] if place else None
     goes_on = (
         before is not None and token.word is not None and (before.segment, before.word) == (token.segment, token.word)
     )

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from whence.errors import UsageError
-from whence.explanation import Explanation, Layer, Meaning
+from whence.explanation import Explanation, Layer, Meaning, ModelRecord
 from whence.render.rows import MOST_ROWS, Row, number, rows_of, strongest
 from whence.render.terminal_pictures import AGAINST, FOR, Bars, Columns, HeatMap, hue_of, largest_of, level_of
 from whence.render.visible import visible
@@ -58,21 +58,21 @@ def explanation_view(
         full = np.array(each if normalise == "layer" else [largest] * len(each))
         picture = HeatMap(kept, explanation.layers, meaning.signed, full)
     return Group(
-        *_warnings(explanation.warnings),
+        *warnings_view(explanation.warnings),
         Rule(Text(explanation.method, style="bold"), style="dim"),
         *_text_lines(explanation, everything, layer=layer),
-        _facts({"predicted": _prediction(explanation), "explained": Text(visible(str(explanation.target)))}),
+        facts_view({"predicted": _prediction(explanation), "explained": Text(visible(str(explanation.target)))}),
         Text(),
         picture,
         *([Text(f"  {left_out}", style="yellow")] if left_out else []),
         Text(),
-        _facts(
+        facts_view(
             {
                 "scores": _reading(explanation, words),
                 "strength": _strength(explanation, rows, largest, normalise),
-                "layers": Text(_layer_words(explanation.layers, explanation.layers[0] if layer is None else layer)),
+                "layers": Text(layer_words(explanation.layers) + _coloured(explanation, layer)),
                 "options": Text(_options(explanation.options)),
-                "model": Text(visible(_model(explanation))),
+                "model": Text(visible(model_words(explanation.model))),
                 "cost": Text(f"{_cost(explanation)}, seed {explanation.seed}"),
             },
             style="dim",
@@ -80,14 +80,16 @@ def explanation_view(
     )
 
 
-def _warnings(warnings: Iterable[str]) -> list[RenderableType]:
+def warnings_view(warnings: Iterable[str]) -> list[RenderableType]:
+    """What must be read first, in a frame; nothing where there is nothing."""
     lines = Text("\n").join(Text(f"! {visible(warning)}") for warning in warnings)
     if not lines:
         return []
     return [Panel(lines, title=Text("read this first"), title_align="left", border_style="bold yellow", style="bold")]
 
 
-def _facts(facts: Mapping[str, Text], style: str = "") -> RenderableType:
+def facts_view(facts: Mapping[str, Text], style: str = "") -> RenderableType:
+    """Names and what is to be said of them, a line each; empty ones are left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold", style=style)
@@ -168,7 +170,8 @@ def _strength(explanation: Explanation, rows: Sequence[Row], largest: float, nor
     return Text(f"░ ▒ ▓ █ are up to ¼, ½, ¾ and all of {whole}{more}; · is next to nothing")
 
 
-def _layer_words(layers: Sequence[Layer], coloured: Layer) -> str:
+def layer_words(layers: Sequence[Layer]) -> str:
+    """What the numbers of the layers stand for."""
     said: dict[Layer, str] = {"words": "words (w): the word embeddings", 0: "0: the embedding output"}
     if len(layers) == 1:
         return said.get(layers[0], f"{layers[0]}: after that block").replace(" (w)", "")
@@ -176,15 +179,21 @@ def _layer_words(layers: Sequence[Layer], coloured: Layer) -> str:
     blocks = [str(layer) for layer in layers if layer not in said]
     if blocks:
         parts.append(f"{blocks[0] if len(blocks) == 1 else f'{blocks[0]} … {blocks[-1]}'}: after that block")
-    return f"{'; '.join(parts)}; the text above is coloured by layer {coloured}"
+    return "; ".join(parts)
+
+
+def _coloured(explanation: Explanation, layer: Layer | None) -> str:
+    if len(explanation.layers) == 1:
+        return ""
+    return f"; the text above is coloured by layer {explanation.layers[0] if layer is None else layer}"
 
 
 def _options(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{visible(name)}={visible(str(value))}" for name, value in options.items())
 
 
-def _model(explanation: Explanation) -> str:
-    model = explanation.model
+def model_words(model: ModelRecord) -> str:
+    """The model by id, revision, architecture and task."""
     revision = f" at {model.revision}" if model.revision else ""
     return f"{model.id}{revision} ({model.architecture}, {model.task.replace('_', ' ')})"
 
@@ -214,15 +223,15 @@ def comparison_view(explanations: Sequence[Explanation], *, everything: bool = F
     kept, left_out = strongest(rows, None if everything else MOST_ROWS)
     methods = [f"{place} {each.method}" for place, each in enumerate(explanations, start=1)]
     return Group(
-        *_warnings(f"{each.method}: {warning}" for each in explanations for warning in each.warnings),
+        *warnings_view(f"{each.method}: {warning}" for each in explanations for warning in each.warnings),
         Rule(Text(f"{len(explanations)} methods", style="bold"), style="dim"),
         *_text_lines(first, everything, coloured=False),
-        _facts({"predicted": _prediction(first), "explained": Text(visible(str(first.target)))}),
+        facts_view({"predicted": _prediction(first), "explained": Text(visible(str(first.target)))}),
         Text(),
         Columns(kept, methods, [each.meaning.signed for each in explanations]),
         *([Text(f"  {left_out}", style="yellow")] if left_out else []),
         Padding(Text("Each method against its own largest score; special tokens are left out.", "dim"), (0, 2, 1, 2)),
-        _facts({name: _side(each, first) for name, each in zip(methods, explanations, strict=True)}),
+        facts_view({name: _side(each, first) for name, each in zip(methods, explanations, strict=True)}),
         *_agreement(methods, scores),
     )
 
@@ -289,12 +298,14 @@ def methods_view() -> RenderableType:
             "looks at": Text(f"{where.get(method.layers, method.layers)}, unless told otherwise"),
             "options": Text(_options(method.options)),
         }
-        parts += [title, Padding(_facts(facts), (0, 0, 0, 2))]
+        parts += [title, Padding(facts_view(facts), (0, 0, 0, 2))]
+    carried = {"score": Text("that of the method NAME, whatever it is, carried back to words as in decoded_grad_cam")}
+    parts += [Text("\n  decoded_NAME", style=f"bold {FOR}"), Padding(facts_view(carried), (0, 0, 0, 2))]
     parts += [Text(), Rule(Text(f"{len(PRESETS)} presets: the settings of other packages", style="bold"), style="dim")]
     for name, preset in PRESETS.items():
         facts = {
             "is": Text(f"{preset.about}: {preset.method} at layer {', '.join(map(str, preset.layers))}"),
             "options": Text(_options(preset.options)),
         }
-        parts += [Text(f"\n  {name}", style=f"bold {FOR}"), Padding(_facts(facts), (0, 0, 0, 2))]
+        parts += [Text(f"\n  {name}", style=f"bold {FOR}"), Padding(facts_view(facts), (0, 0, 0, 2))]
     return Group(*parts)

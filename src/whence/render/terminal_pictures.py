@@ -40,7 +40,8 @@ def largest_of(rows: Sequence[Row]) -> float:
     return max((row.strength for row in rows if not row.special), default=0.0) or max(row.strength for row in rows)
 
 
-def _fitted(label: str, width: int) -> str:
+def fitted(label: str, width: int) -> str:
+    """A label cut or filled up to a width in columns."""
     return set_cell_size(label, width) if cell_len(label) <= width else set_cell_size(label, width - 1) + "…"
 
 
@@ -69,7 +70,7 @@ class HeatMap:
             yield Text(f"{'layer':>{label + 2}} " + _ticks(names, cell, int(cell > 1)), style="dim", no_wrap=True)
             for row in self.rows:
                 line = Text("  ", no_wrap=True)
-                line.append(_fitted(row.label, label), "dim" if row.special else "bold")
+                line.append(fitted(row.label, label), "dim" if row.special else "bold")
                 line.append(" ")
                 for score, full in zip(row.scores[columns], self.full[columns], strict=True):
                     line.append_text(_tile(float(score), float(full), cell, self.signed))
@@ -118,7 +119,7 @@ class Bars:
         left = round(room * below / ((below + above) or 1.0))
         for row, score, shown, error in zip(self.rows, scores, numbers, errors, strict=True):
             line = Text("  ", no_wrap=True)
-            line.append(_fitted(row.label, label), "dim" if row.special else "bold")
+            line.append(fitted(row.label, label), "dim" if row.special else "bold")
             line.append(f"  {shown:>{digits}}{error:<{spread}} ", "dim" if row.special else "")
             size = abs(score) / ((below + above) or 1.0) * room
             bar = _bar(min(size, left or room), leftward=True) if score < 0 else _bar(size)
@@ -147,10 +148,10 @@ class Columns:
         width = max(3, min(26, (options.max_width - label - 3) // len(self.methods)))
         header = Text(" " * (label + 3), style="dim", no_wrap=True)
         for method in self.methods:
-            header.append(_fitted(method if width > 10 else method.split()[0], width - 1) + " ")
+            header.append(fitted(method if width > 10 else method.split()[0], width - 1) + " ")
         yield header
         for row in self.rows:
-            line = Text("  ", no_wrap=True).append(_fitted(row.label, label), "bold").append(" ")
+            line = Text("  ", no_wrap=True).append(fitted(row.label, label), "bold").append(" ")
             for column, (share, signed) in enumerate(zip(row.scores.tolist(), self.signed, strict=True), start=1):
                 if width < 11:
                     line.append_text(_tile(share, 1.0, min(width - 1, 5), signed))

@@ -45,6 +45,7 @@ function drawWarnings(text) {
       node("li", {}, ...(several ? [node("b", {}, `${visible(run.about.label)}: `)] : []), visible(warning)),
     ),
   );
+  if (!text.runs.length) found.push(...text.entry.lens.warnings.map((warning) => node("li", {}, visible(warning))));
   byId("warnings").hidden = !found.length;
   byId("warning-list").replaceChildren(...found);
 }

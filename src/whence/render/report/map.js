@@ -124,6 +124,7 @@ const rowHeight = () => 1.75 * parseFloat(getComputedStyle(document.documentElem
 
 /** Bring the rows in sight into the document and take the others out; the row with the focus stays. */
 function drawRows(all = false) {
+  if (!grid.body) return;
   const height = rowHeight();
   const count = grid.pieces.length;
   let [first, last] = [0, count - 1];
@@ -264,9 +265,8 @@ function focusCell(row, column) {
 }
 
 /** Where a key leads from the square with the focus, or null. */
-function stepOf(event) {
-  const { row, column } = grid.focus;
-  const [lastRow, lastColumn] = [grid.pieces.length - 1, grid.columns.length - 1];
+function stepOf(event, { row, column }, rows, columns) {
+  const [lastRow, lastColumn] = [rows - 1, columns - 1];
   switch (event.key) {
     case "ArrowUp":
       return [row - 1, column];

@@ -3,7 +3,7 @@
 const several = data.texts.length > 1;
 const state = {
   index: 0,
-  method: data.texts[0].runs[0].method,
+  method: data.texts[0].runs[0]?.method, // none where there is only a lens
   layer: null,
   unit: "words",
   normalise: "method",
@@ -32,6 +32,11 @@ function showText(index) {
   text = openText(index);
   hideTip();
   drawWarnings(text);
+  drawLens(text);
+  if (!text.runs.length) {
+    drawFacts(text, null);
+    return;
+  }
   byId("method").replaceChildren(
     ...text.runs.map((run) => {
       const option = node("option", { value: run.method });
@@ -315,7 +320,8 @@ function chooseCell(column) {
 }
 
 function onGridKey(event) {
-  const step = cellOf(event.target) && !event.altKey && !event.metaKey ? stepOf(event) : null;
+  const mine = cellOf(event.target) && !event.altKey && !event.metaKey;
+  const step = mine ? stepOf(event, grid.focus, grid.pieces.length, grid.columns.length) : null;
   if (!step) return;
   event.preventDefault();
   event.stopPropagation();
@@ -351,7 +357,7 @@ function onKey(event) {
     event.target.closest("input:not([type=checkbox]):not([type=radio]), select, textarea");
   const arrows =
     event.key.startsWith("Arrow") && event.target instanceof Element && event.target.closest("input, #list, .scrolls");
-  if (busy || typing || arrows || !state.keys || !Object.hasOwn(SHORTCUTS, event.key)) return;
+  if (busy || typing || arrows || !text.runs.length || !state.keys || !Object.hasOwn(SHORTCUTS, event.key)) return;
   event.preventDefault();
   SHORTCUTS[event.key]();
 }
@@ -405,6 +411,7 @@ function listen() {
     });
   for (const ending of ["png", "svg", "csv"]) on(`save-${ending}`, "click", () => save(ending));
   document.addEventListener("keydown", onKey);
+  listenToLens();
 
   on("grid", "keydown", onGridKey);
   on("grid", "focusin", (event) => {
@@ -438,7 +445,7 @@ function listen() {
     hideTip();
     drawRows();
   });
-  window.addEventListener("scroll", hideTip, { passive: true });
+  window.addEventListener("scroll", followFocus, { passive: true });
 
   on("search", "input", findTexts);
   on("sort", "change", () => {
@@ -471,6 +478,7 @@ function begin() {
   byId("made-by").textContent =
     `Made by whence ${visible(data.version)}. This page holds all it shows and loads nothing.`;
   byId("texts").hidden = !several;
+  for (const part of document.querySelectorAll("[data-explains]")) part.hidden = !data.methods.length;
   document.body.classList.toggle("many", several);
   byId("sort").querySelector('[value="disagreement"]').hidden = data.texts.every((entry) => entry.runs.length < 2);
   listen();

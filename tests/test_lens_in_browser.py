@@ -1,0 +1,144 @@
+"""The lens in a real browser: alone and below an explanation, by pointer and by key, with hostile words.
+
+Needs Chromium and the `browser` extra; without them the tests are skipped.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_explanations import made
+from test_lens import made_lens, poisoned
+from test_page import HOSTILE
+
+from whence.render.page import page as page_of
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra `browser` is not installed")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as engine:
+        started = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
+    """Opens a page as a file; afterwards nothing may have failed or been refused."""
+    troubles: list[str] = []
+    contexts = []
+
+    def open_page(content: str, width: int = 1280, height: int = 900, **settings: Any) -> Any:
+        file = tmp_path / "page.html"
+        file.write_text(content, encoding="utf-8")
+        context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce", **settings)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.set_default_timeout(10_000)
+        tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        tab.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        tab.on("dialog", lambda dialog: troubles.append("a dialog"))
+        tab.goto(file.as_uri())
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+def test_a_lens_alone_shows_the_lens_and_nothing_of_an_explanation(show: Open) -> None:
+    tab = show(made_lens("a good film").to_html())
+    assert tab.locator("#lens .lens-row .label").all_text_contents() == ["[CLS]", "a", "good", "film", "[SEP]"]
+    assert tab.locator(".lens-square").all_text_contents() == ["good"] * 15
+    assert tab.locator(".lens-head").all_text_contents() == ["embedding", "1", "2", *["0.0 %"] * 3]
+    for hidden in ("#decision", "#controls", ".views", "#agreement", "#open-help", "#warnings"):
+        assert tab.is_hidden(hidden), hidden
+    assert "some/head" in tab.text_content("#lens-note")
+    assert "some/model" in tab.text_content("#facts")
+    assert tab.title() == "What the head reads at each layer"
+    for key in ("m", "w", "s", "n", "j", "ArrowRight", "?"):  # keys of explanations do nothing here
+        tab.keyboard.press(key)
+    tab.set_viewport_size({"width": 700, "height": 700})
+
+
+def test_squares_are_reached_by_keys_and_say_what_else_is_read(show: Open) -> None:
+    tab = show(made_lens("a good film").to_html())
+    assert tab.locator('.lens-square[tabindex="0"]').count() == 1
+    tab.locator('.lens-square[tabindex="0"]').focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        tab.keyboard.press(key)
+    focused = tab.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert focused == "good, layer 1: good, 60.0 %"
+    note = tab.text_content("#tip")
+    assert note == "tokengoodlayerlayer 11good  60.0 %2bad  30.0 %3film  10.0 %itselfrank 4, 25.0 %"
+    tab.keyboard.press("Control+End")
+    assert tab.evaluate("document.activeElement.getAttribute('aria-label')").startswith("[SEP], layer 2")
+    tab.keyboard.press("ArrowRight")
+    assert tab.locator('.lens-square[tabindex="0"]').count() == 1
+    tab.evaluate("document.activeElement.blur()")
+    assert tab.is_hidden("#tip")
+    tab.hover('.lens-row[data-row="3"] [data-column="0"]')
+    assert tab.text_content("#tip").startswith("tokenfilm")
+
+
+def test_colour_says_how_likely_and_bold_that_it_is_the_token_itself(show: Open) -> None:
+    lens = made_lens("a good film")
+    lens.own_ranks[1, 2] = 1
+    tab = show(lens.to_html())
+    found = tab.eval_on_selector_all(".lens-square", "all => all.map(s => s.style.getPropertyValue('--share'))")
+    assert set(found) == {"0.600"}
+    bold = tab.eval_on_selector_all(".lens-square.own", "all => all.map(s => getComputedStyle(s).fontWeight)")
+    assert bold == ["650"]
+    assert tab.locator(".lens-head").all_text_contents()[3:] == ["0.0 %", "33.3 %", "0.0 %"]
+
+
+def test_a_lens_follows_the_text_that_is_shown(show: Open) -> None:
+    texts = ["a good film", "a bad book"]
+    tab = show(page_of([made(text, (0, 1, 2)) for text in texts], lenses=[made_lens(texts[1])]))
+    assert tab.is_hidden("#lens")
+    assert tab.is_visible("#decision")
+    tab.keyboard.press("j")
+    assert tab.is_visible("#lens")
+    assert tab.locator("#lens .label").all_text_contents()[1:-1] == texts[1].split()
+    tab.keyboard.press("ArrowRight")
+    assert tab.text_content("#layer-name") == "layer 1"
+    tab.keyboard.press("k")
+    assert tab.is_hidden("#lens")
+
+
+def test_a_very_long_text_is_cut_and_that_is_said(show: Open) -> None:
+    tab = show(made_lens("word " * 2_000).to_html())
+    assert tab.locator("#lens .label").count() == 600
+    assert "The first 600 of 2002 tokens are shown." in tab.text_content("#lens-note")
+
+
+@pytest.mark.parametrize("poison", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_words_are_shown_as_text(show: Open, poison: str) -> None:
+    tab = show(poisoned(poison).to_html())
+    tab.locator('.lens-square[tabindex="0"]').focus()
+    assert tab.evaluate("window.__hit") is None
+    assert tab.is_visible("#tip")
+    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_axe_finds_no_serious_violation(show: Open, scheme: str, width: int) -> None:
+    tab = show(made_lens("a good film", warnings=("read me",)).to_html(), width=width, color_scheme=scheme)
+    tab.locator('.lens-square[tabindex="0"]').focus()
+    found = axe.Axe().run(tab).response["violations"]
+    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+    assert tab.text_content("#warning-list") == "read me"
+    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
