@@ -1,0 +1,143 @@
+"""The figures of the page, drawn from the results files."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+from whence.render.visible import visible
+from whence.render.word_cloud import word_cloud
+
+COLOURS = ("#1f5fb4", "#c4570a", "#2b8a3e", "#8e44ad", "#b8860b", "#c0392b", "#16808a", "#6c757d", "#d6336c", "#495057")
+CLASS_COLOURS = ("#c4570a", "#1f5fb4", "#2b8a3e", "#8e44ad")
+SAY = {"hiding": "hidden", "revealing": "revealed"}
+
+
+def draw_games(found: dict[str, Any], path: Path) -> None:
+    """Figures 2 and 3: the chosen decoded layer, the undecoded baseline, the packages' explainers, chance."""
+    wanted = [
+        name for name, facts in found["contestants"].items()
+        if facts["group"] in ("package", "random") or name in ("Grad-CAM l0", found["chosen"].get("Decoded Grad-CAM"))
+    ]  # fmt: skip
+    _curves(found, wanted, path)
+
+
+def draw_layers(found: dict[str, Any], path: Path) -> None:
+    """Figures 5 and 6: decoded Grad-CAM at every layer."""
+    wanted = [name for name, facts in found["contestants"].items() if facts["group"] in ("decoded", "random")]
+    _curves(found, wanted, path, gradual=True)
+
+
+def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bool = False) -> None:
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+    percent = [100 * share for share in found["grid"]]
+    shades = matplotlib.colormaps["viridis"]
+    for axis, game in zip(axes, ("revealing", "hiding"), strict=True):
+        for place, name in enumerate(wanted):
+            facts = found["contestants"][name]
+            chance = facts["group"] == "random"
+            colour = shades(0.9 * place / max(1, len(wanted) - 1)) if gradual else COLOURS[place % len(COLOURS)]
+            bold = name == found["chosen"].get("Decoded Grad-CAM")
+            line = axis.plot(
+                percent, facts[game]["curve"], label=f"{name} ({facts[game]['auc']:.3f})",
+                color="black" if chance else colour, linestyle=":" if chance else "--" if place >= 10 else "-",
+                linewidth=2.2 if bold else 1.1,
+            )[0]  # fmt: skip
+            if bold or chance:
+                axis.fill_between(
+                    percent, facts[game]["curve_low"], facts[game]["curve_high"], color=line.get_color(), alpha=0.12,
+                    linewidth=0,
+                )  # fmt: skip
+        axis.set_xlabel(f"tokens {SAY[game]}, %", fontsize=8)
+        axis.set_title(game, fontsize=9)
+        axis.tick_params(labelsize=7)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(fontsize=6, frameon=False, loc="lower right" if game == "revealing" else "lower left")
+    axes[0].set_ylabel("accuracy", fontsize=8)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
+    """Figures 4 and 9: overlap, as a share and as a count, over k."""
+    figure, axes = pyplot.subplots(2, len(overlaps), figsize=(9, 5.6), layout="constrained", squeeze=False)
+    for column, found in enumerate(overlaps.values()):
+        shown = [
+            name for name, facts in found["methods"].items()
+            if facts["group"] == "package" or name in ("Grad-CAM l0", found["chosen"])
+        ]  # fmt: skip
+        for row, (kind, title) in enumerate({"curve": "share of the first k", "counts": "tokens in common"}.items()):
+            axis = axes[row][column]
+            for place, name in enumerate(shown):
+                axis.plot(
+                    found["ks"], found["methods"][name][kind], label=name, color=COLOURS[place % len(COLOURS)],
+                    linestyle="--" if place >= 10 else "-", linewidth=2.2 if name == found["chosen"] else 1.1,
+                )  # fmt: skip
+            axis.set_title(f"{found['data']}: {title}", fontsize=9)
+            axis.set_ylim(bottom=0)
+            axis.set_xlabel("k", fontsize=8)
+            axis.tick_params(labelsize=7)
+            axis.spines[["top", "right"]].set_visible(False)
+        axes[0][column].legend(fontsize=6, frameon=False)
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+def draw_clouds(top: dict[str, dict[str, float]], figures: Path, name: str) -> dict[str, Path]:
+    """Figures 7 and 8: a cloud for each predicted class."""
+    paths = {}
+    for place, (label, weights) in enumerate(top.items()):
+        paths[label] = figures / f"{name}-{''.join(c for c in label.lower() if c.isalnum())}.svg"
+        colour = CLASS_COLOURS[place % len(CLASS_COLOURS)]
+        paths[label].write_text(
+            word_cloud(weights, title=label, width=420, height=260, colour=colour), encoding="utf-8"
+        )
+    return paths
+
+
+def draw_examples(examples: list[dict[str, Any]], methods: list[str], figures: Path, name: str) -> list[Path]:
+    """A picture an example: the text once a method, each word on a ground as strong as its share of the scores."""
+    paths = []
+    for place, example in enumerate(examples):
+        path = figures / f"{name}-example-{place + 1}.svg"
+        path.write_text(_highlighted(example, methods), encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+def _highlighted(example: dict[str, Any], methods: list[str]) -> str:
+    width, letter, line = 820, 7.2, 19  # a monospaced font of 12 pixels
+    said = f"{example['predicted']} ({example['probability']:.3f}), gold {example['gold']}"
+    parts = [f'<text x="8" y="18" font-weight="bold">{escape(visible(said))}</text>']
+    y = 42
+    for method in methods:
+        parts.append(f'<text x="8" y="{y}" fill="#555" font-size="11">{escape(visible(method))}</text>')
+        y += line
+        scores = example["scores"][method]
+        full = max((abs(score) for score in scores), default=0.0) or 1.0
+        x = 20.0
+        for word, score in zip(example["words"], scores, strict=True):
+            shown = visible(word)
+            wide = letter * len(shown) + 4
+            if x + wide > width - 8:
+                x, y = 20.0, y + line
+            ground = "#1f5fb4" if score > 0 else "#c4570a"
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y - 13}" width="{wide:.1f}" height="17" fill="{ground}" '
+                f'fill-opacity="{0.75 * abs(score) / full:.2f}"/>'
+                f'<text x="{x + 2:.1f}" y="{y}" textLength="{wide - 4:.1f}" lengthAdjust="spacingAndGlyphs">'
+                f"{escape(shown)}</text>"
+            )
+            x += wide + 3
+        y += line + 6
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}" height="{y}" role="img" '
+        f'font-family="monospace" font-size="12"><title>{escape(visible(said))}</title>'
+        f'<rect width="{width}" height="{y}" fill="white"/>{"".join(parts)}</svg>\n'
+    )

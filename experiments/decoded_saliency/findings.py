@@ -1,0 +1,138 @@
+"""What the numbers say, in sentences that follow from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+GAME_WORDS = ("revealing", "hiding")
+RANKED = ("package", "sane")
+SURE = 0.05
+SAID = {"better": "better than", "worse": "worse than", "not told apart": "not told apart from"}
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """p-values corrected for being many: Holm's step-down.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    corrected, running = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(order):
+        running = max(running, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = running
+    return corrected
+
+
+def comparison(row: dict[str, Any], p: float) -> str:
+    """Better, worse, or not told apart: higher is better in revealing, lower in hiding."""
+    if p >= SURE:
+        return "not told apart"
+    gain = row["mean"] if row["game"] == "revealing" else -row["mean"]
+    return "better" if gain > 0 else "worse"
+
+
+def findings(games: dict[str, Any], overlaps: dict[str, Any]) -> list[str]:
+    """What one data set shows, a point a line."""
+    chosen = games["chosen"].get("Decoded Grad-CAM")
+    if chosen is None:
+        return ["Decoded Grad-CAM was not played."]
+    facts = games["contestants"]
+    n_layers = len(games["head"]["probability"]) - 1
+    here, there = ([facts[name][game]["reporting"]["auc"] for game in GAME_WORDS] for name in (chosen, "Random"))
+    points = [
+        f"Of the decoded layers, {facts[chosen]['layer']} of {n_layers} is chosen on one half of the texts. On the "
+        f"other half it reveals at {here[0]:.3f} and hides at {here[1]:.3f}; random orders get {there[0]:.3f} and "
+        f"{there[1]:.3f}."
+    ]
+    verdicts = _verdicts(games["differences"])
+    for game in GAME_WORDS:
+        by_verdict: dict[str, list[str]] = {}
+        for what, verdict in verdicts.items():
+            by_verdict.setdefault(verdict.get(game, "not played against"), []).append(what)
+        said = [f"{SAID[verdict]} {'; '.join(whats)}" for verdict, whats in sorted(by_verdict.items())]
+        points += [f"In {game} it is {', and it is '.join(said)}."] if said else []
+    return [*points, *_earned(verdicts), *_ranks(facts, chosen), *_below_chance(facts), *_overlap(overlaps)]
+
+
+def _verdicts(rows: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """What the chosen layer is in each game, against each rival."""
+    found: dict[str, dict[str, str]] = {}
+    for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        ambiguous = row["what"].startswith(("the best", "the undecoded score at its"))
+        rival = f"{row['what']} ({row['rival']})" if ambiguous else row["what"]
+        found.setdefault(rival, {})[row["game"]] = comparison(row, p)
+    return found
+
+
+def _earned(verdicts: dict[str, dict[str, str]]) -> list[str]:
+    """Whether the gain, if there is one, is the decoding's: each control must be beaten, and never win."""
+    controls = {
+        "the undecoded score at its own best layer": "the choice of a layer alone",
+        "ones in place of the score": "the head without a score",
+        "a head with shuffled vocabulary": "a wrong head",
+        "scores shuffled among positions": "scores at the wrong positions",
+    }
+    beaten, unbeaten = [], []
+    for control, reason in controls.items():
+        for what, verdict in verdicts.items():
+            if what.startswith(control):
+                won = "better" in verdict.values() and "worse" not in verdict.values()
+                (beaten if won else unbeaten).append(reason)
+    if not beaten and not unbeaten:
+        return []
+    if not unbeaten:
+        return [f"Decoding earns what it gains: it beats {', '.join(beaten)}, in a game at least, and loses to none."]
+    also = f" It beats {', '.join(beaten)}." if beaten else ""
+    return [f"Decoding alone does not explain the result: it does not beat {', '.join(unbeaten)}.{also}"]
+
+
+def _ranks(facts: dict[str, Any], chosen: str) -> list[str]:
+    rivals = [name for name, each in facts.items() if each["group"] in RANKED]
+    if not rivals:
+        return []
+    places, leaders = [], []
+    for game in GAME_WORDS:
+        sign = -1 if game == "revealing" else 1
+        order = sorted([*rivals, chosen], key=lambda name: sign * facts[name][game]["reporting"]["auc"])
+        places.append(f"{_ordinal(order.index(chosen) + 1)} in {game}")
+        leaders.append(f"{order[0]} ({facts[order[0]][game]['reporting']['auc']:.3f}) in {game}")
+    return [f"Among {len(rivals) + 1} explainers it is {' and '.join(places)}; first are {' and '.join(leaders)}."]
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _below_chance(facts: dict[str, Any]) -> list[str]:
+    """The explainers that do not beat random orders, text by text (Holm over the explainers of a game)."""
+    found = []
+    ranked = [name for name, each in facts.items() if each["group"] in RANKED]
+    for game in GAME_WORDS:
+        rows = [{"game": game, **facts[name][game]["minus_random"]} for name in ranked]
+        corrected = holm([row["p"] for row in rows])
+        lost = [
+            name for name, row, p in zip(ranked, rows, corrected, strict=True) if comparison(row, p) != "better"
+        ]  # fmt: skip
+        if lost:
+            found.append(f"Not better than random orders in {game}: {', '.join(lost)}.")
+    return found
+
+
+def _overlap(overlaps: dict[str, Any]) -> list[str]:
+    chosen, methods = overlaps["chosen"], overlaps["methods"]
+    if chosen is None or methods.get(chosen, {}).get("overlap") is None:
+        return []
+    ours = methods[chosen]["overlap"]
+    others = {
+        name: each["overlap"] for name, each in methods.items()
+        if each["overlap"] is not None and not name.startswith(("Decoded", "Grad-CAM l"))
+    }  # fmt: skip
+    lower = sorted(name for name, value in others.items() if value < ours)
+    base = f"Its first {overlaps['k']} tokens of two classes overlap by {ours:.1%}"
+    if not others:
+        return [f"{base}."]
+    if not lower:
+        return [f"{base}, less than those of any other explainer (from {min(others.values()):.1%} up)."]
+    return [f"{base}; lower are {', '.join(lower)} ({len(lower)} of {len(others)})."]

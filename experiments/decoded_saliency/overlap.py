@@ -1,0 +1,175 @@
+"""Which tokens speak for which class, and how many for two at once: Tables 3 to 9, Figures 4, 7, 8 and 9, the examples.
+
+python experiments/decoded_saliency/overlap.py --data-dir DIR [--sets sst2 ag_news] [--sample N] [--device cuda]
+
+Reads SET-games.json in --out (for the layer chosen there), the scores in --cache, and
+wikipedia_document_frequencies.parquet in DIR; writes SET-overlap.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from contestants import CONTESTANTS, label
+from scores import Task, load_task, scores_of, surroundings, write
+from tables import arguments, tell
+
+from whence.explanation import Explanation
+from whence.metrics.document_frequency import DocumentFrequencies, read_document_frequencies
+from whence.metrics.overlap import contradictions, overlap, overlap_curve, shared_tokens, token_totals, top_tokens
+
+K = 50
+KS = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 90, 100)
+RESAMPLES = 200
+FREQUENCIES = "wikipedia_document_frequencies.parquet"
+
+# the first words of the examples of the paper's appendix A.5
+EXAMPLES = {
+    "sst2": (
+        "unflinchingly bleak", "so unremittingly awful", "birthday girl is an", "more romantic , more emotional",
+    ),
+    "ag_news": (
+        "Dutch Retailer Beats Apple", "Charity chief kidnapped in Iraq", "Hockey Labor Talks Broken Off",
+        "United Pilots Cut Deal on Pensions",
+    ),
+}  # fmt: skip
+
+Weight = Callable[[str], float] | None
+
+
+def main(given: Any) -> None:
+    words = read_document_frequencies(given.data_dir / FREQUENCIES)
+    for name in given.sets:
+        task = load_task(
+            name, given.data_dir, sample=given.sample, seed=given.seed, device=given.device,
+            batch_tokens=given.batch_tokens,
+        )  # fmt: skip
+        games = json.loads((given.out / f"{name}-games.json").read_text())
+        if games["n_texts"] != len(task.texts):
+            raise SystemExit(
+                f"{name}-games.json is of {games['n_texts']} texts, not of {len(task.texts)}: same --sample?"
+            )
+        frequencies = words.of_pieces(pieces(task))
+        tell(f"{name}: {len(frequencies.counts)} pieces with document frequencies")
+        rows = {}
+        for each in given.only:
+            if CONTESTANTS[each].group in ("decoded", "undecoded", "package", "sane"):
+                scored = scores_of(task, each, CONTESTANTS[each], given.cache)
+                for layer in scored.layers:
+                    rows[label(each, layer, len(scored.layers))] = (each, scored.rows[layer])
+        results = {
+            "data": name,
+            "n_texts": len(task.texts),
+            "chosen": games["chosen"].get("Decoded Grad-CAM"),
+            "k": K,
+            "ks": list(KS),
+            "predicted": {c: sum(said.prediction.label == c for said in task.said) for c in games["labels"]},
+            "documents": frequencies.n_documents,
+            "resamples": RESAMPLES,
+            "methods": {
+                called: {"group": CONTESTANTS[found[0]].group} | of_method(task, frequencies, *found)
+                for called, found in rows.items()
+            },
+            "examples": examples(task, {called: found for called, (_, found) in rows.items()}),
+            "seed": given.seed,
+            **surroundings(given.device),
+        }
+        write(results, given.out / f"{name}-overlap.json")
+        tell(f"{name}: overlaps of {len(rows)} methods")
+
+
+def pieces(task: Task) -> Callable[[str], list[str]]:
+    """The word pieces of a word, as the model's tokenizer cuts it."""
+    tokenizer = task.model.tokenizer.tokenizer  # type: ignore[attr-defined]
+    return lambda word: tokenizer.tokenize(word)
+
+
+def of_method(task: Task, frequencies: DocumentFrequencies, name: str, rows: list[np.ndarray]) -> dict[str, Any]:
+    """The paper's numbers of one method, and the same without weights and without equal say for every text."""
+    explanations = task.explanations(rows)
+    repeats = "mean" if CONTESTANTS[name].unique else "sum"
+    weighted, plain, raw = (
+        in_order(task, token_totals(explanations, repeats=repeats, **settings))
+        for settings in ({"weight": frequencies.idf}, {}, {"weight": frequencies.idf, "normalise": False})
+    )
+    shared = shared_tokens(weighted, K)
+    assert contradictions(shared) == []
+    low, high = resampled(explanations, frequencies, repeats)
+    return {
+        "overlap": overlap(weighted, K),
+        "low": low,
+        "high": high,
+        "without_idf": overlap(plain, K),
+        "raw_scores": overlap(raw, K),
+        "curve": overlap_curve(weighted, KS),
+        "counts": [sum(len(tokens) for tokens in shared_tokens(weighted, k).values()) for k in KS],
+        "shared": {f"{one} and {other}": tokens for (one, other), tokens in shared.items()},
+        "top": {c: {token: weighted[c][token] for token in top_tokens(weighted[c], K)} for c in weighted},
+    }
+
+
+def in_order(task: Task, totals: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Classes in the order of the model's labels, also those never predicted, so that pairs are the paper's."""
+    return {name: totals.get(name, {}) for name in task.model.reading.labels.names}  # type: ignore[attr-defined]
+
+
+def resampled(explanations: list[Explanation], frequencies: DocumentFrequencies, repeats: Any) -> tuple[float, float]:
+    """A bootstrap interval over texts of the overlap at K: each text's totals once, then sums over drawn texts."""
+    texts: list[tuple[str, dict[str, float]]] = []
+    for explanation in explanations:
+        [(predicted, totals)] = token_totals([explanation], weight=frequencies.idf, repeats=repeats).items()
+        texts.append((predicted, totals))
+    classes = list(explanations[0].prediction.probabilities)
+    tokens = sorted({token for _, totals in texts for token in totals})
+    number = {token: i for i, token in enumerate(tokens)}
+    places = np.array(
+        [classes.index(predicted) * len(tokens) + number[token] for predicted, totals in texts for token in totals]
+    )
+    values = np.array([value for _, totals in texts for value in totals.values()])
+    owner = np.repeat(np.arange(len(texts)), [len(totals) for _, totals in texts])
+    generator = np.random.default_rng(0)
+    found = []
+    for _ in range(RESAMPLES):
+        drawn = np.bincount(generator.integers(0, len(texts), len(texts)), minlength=len(texts))
+        sums = np.bincount(places, values * drawn[owner], minlength=len(classes) * len(tokens)).reshape(
+            len(classes), -1
+        )
+        first = np.zeros(sums.shape, dtype=bool)
+        np.put_along_axis(first, np.argsort(-sums, axis=1, kind="stable")[:, :K], True, axis=1)
+        first &= sums > 0
+        shares = [
+            (first[a] & first[b]).sum() / max(1, min(first[a].sum(), first[b].sum()))
+            for a in range(len(classes))
+            for b in range(a)
+        ]
+        found.append(float(np.mean(shares)))
+    return float(np.quantile(found, 0.025)), float(np.quantile(found, 0.975))
+
+
+def examples(task: Task, rows: dict[str, list[np.ndarray]]) -> list[dict[str, Any]]:
+    """The examples of the paper's appendix that are among the texts: words with their scores, by method."""
+    found = []
+    for start in EXAMPLES[task.name]:
+        for place, said in enumerate(task.said):
+            if said.text.replace("  ", " ").startswith(start):
+                found.append(
+                    {
+                        "predicted": said.prediction.label,
+                        "probability": said.prediction.probability,
+                        "gold": task.model.reading.labels.name(task.gold[place]),
+                        "words": [word.text for word in said.words()],
+                        "scores": {
+                            name: [word.score for word in task.explanations(each)[place].words()]
+                            for name, each in rows.items()
+                        },
+                    }
+                )
+                break
+    return found
+
+
+if __name__ == "__main__":
+    main(arguments.parse_args())

@@ -1,0 +1,253 @@
+"""Plays the hiding and the revealing game with every contestant: Tables 1 and 2, Figures 2, 3, 5 and 6, the controls.
+
+python experiments/decoded_saliency/tables.py --data-dir DIR [--sets sst2 ag_news] [--sample N] [--device cuda]
+
+Reads sst2.parquet and ag_news.parquet in DIR; writes SET-games.json into --out. Scores are kept in --cache, so that a
+second run, and overlap.py, need not compute them again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from contestants import CONTESTANTS, label
+from scores import Scored, Task, load_task, scores_of, surroundings, write
+
+from whence.games.play import play
+from whence.games.result import GameResult
+from whence.games.sets import Contestant
+from whence.metrics.curves import GAMES, GRID
+from whence.models.decoder import decoder_of
+
+HERE = Path(__file__).parent
+RANDOM_ORDERS = 20
+TIE_BREAKS = 10
+SIGNED = ("package", "sane")  # groups whose order by absolute value is an ablation
+
+arguments = argparse.ArgumentParser(description="The games of decoded saliency.")
+arguments.add_argument("--data-dir", type=Path, required=True)
+arguments.add_argument("--out", type=Path, default=HERE / "results")
+arguments.add_argument("--cache", type=Path, default=Path("build/decoded_saliency"))
+arguments.add_argument("--sets", nargs="+", default=["sst2", "ag_news"], choices=["sst2", "ag_news"])
+arguments.add_argument("--sample", type=int, help="texts of each set, drawn by the seed; by default all")
+arguments.add_argument("--only", nargs="+", default=list(CONTESTANTS), choices=list(CONTESTANTS), metavar="NAME")
+arguments.add_argument("--device", default="cpu")
+arguments.add_argument("--batch-tokens", type=int)
+arguments.add_argument("--seed", type=int, default=0)
+
+
+def main(given: argparse.Namespace) -> None:
+    for name in given.sets:
+        started = time.perf_counter()
+        task = load_task(
+            name, given.data_dir, sample=given.sample, seed=given.seed, device=given.device,
+            batch_tokens=given.batch_tokens,
+        )  # fmt: skip
+        tell(f"{name}: {len(task.texts)} texts, accuracy {task.accuracy:.4f}")
+        scored = {}
+        for each in given.only:
+            scored[each] = scores_of(task, each, CONTESTANTS[each], given.cache)
+            tell(f"{name}: {each}: {scored[each].cost['seconds']:.1f} s")
+        results = played(task, scored)
+        results |= surroundings(given.device) | {"seed": given.seed, "seconds": time.perf_counter() - started}
+        write(results, given.out / f"{name}-games.json")
+        tell(f"{name}: done after {results['seconds']:.0f} s")
+
+
+def played(task: Task, scored: dict[str, Scored]) -> dict[str, Any]:
+    """Both games with everyone, once; then what follows from the outcomes of each text."""
+    entrants, about = entrants_of(task, scored)
+    started = time.perf_counter()
+    settings = {"seed": task.seed, "batch_tokens": task.batch_tokens, "grid": GRID}
+    found = play(task.model, task.texts, entrants, task.gold, progress=progress(task.name), **settings)
+    seconds = time.perf_counter() - started
+    tell(f"{task.name}: {len(entrants)} contestants played in {seconds:.0f} s")
+    plain = [name for name, facts in about.items() if facts["group"] in ("decoded", "package", "random")]
+    plain += [name for name in ("Grad-CAM l0",) if name in about]
+    floored = play(
+        task.model, task.texts, {name: entrants[name] for name in plain}, task.gold, rounding="floor",
+        progress=progress(f"{task.name}, floor"), **settings,
+    )  # fmt: skip
+    order = np.random.default_rng(task.seed).permutation(len(task.texts))
+    choosing, reporting = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+    names = list(task.model.reading.labels.names)  # type: ignore[attr-defined]
+    return {
+        "data": task.name,
+        "model": task.model.record.id,
+        "labels": names,
+        "n_texts": len(task.texts),
+        "n_choosing": len(choosing),
+        "n_reporting": len(reporting),
+        "n_tokens": sum(not token.special for said in task.said for token in said.tokens),
+        "accuracy": task.accuracy,
+        "gold_shares": {name: float(np.mean(np.array(task.gold) == i)) for i, name in enumerate(names)},
+        "grid": list(GRID),
+        "random_orders": RANDOM_ORDERS,
+        "tie_breaks": TIE_BREAKS,
+        "settings": dict(next(iter(found.values()))["hiding"].settings),
+        "games_seconds": seconds,
+        "costs": {name: each.cost for name, each in scored.items()},
+        "contestants": {
+            name: about[name]
+            | {game: summary(result, choosing, reporting, found["Random"][game]) for game, result in games.items()}
+            for name, games in found.items()
+        },
+        "floor": {name: {game: interval(result) for game, result in games.items()} for name, games in floored.items()},
+        "chosen": chosen(found, about, choosing),
+        "differences": differences(found, about, choosing, reporting),
+        "head": head_reads(task),
+    }
+
+
+def entrants_of(task: Task, scored: dict[str, Scored]) -> tuple[dict[str, Contestant], dict[str, dict[str, Any]]]:
+    """Who plays: each contestant at each of its layers, the ablations of order and ties, and chance."""
+    entrants: dict[str, Contestant] = {}
+    about: dict[str, dict[str, Any]] = {}
+    for name, found in scored.items():
+        group = CONTESTANTS[name].group
+        for layer in found.layers:
+            called = label(name, layer, len(found.layers))
+            rows = found.rows[layer]
+            entrants[called] = Contestant(rows)
+            about[called] = {"group": group, "name": name, "layer": layer}
+            if group in SIGNED and any((row < 0).any() for row in rows):
+                entrants[f"{called}, absolute"] = Contestant(rows, by="absolute")
+                about[f"{called}, absolute"] = {"group": "absolute", "name": name, "layer": layer}
+            if group == "undecoded" and layer == 0:
+                entrants[f"{called}, ties at random"] = Contestant(rows, tie_breaks=TIE_BREAKS)
+                about[f"{called}, ties at random"] = {"group": "ties", "name": name, "layer": layer}
+    nothing = [np.zeros(len(said.tokens)) for said in task.said]
+    entrants["Random"] = Contestant(nothing, tie_breaks=RANDOM_ORDERS)
+    about["Random"] = {"group": "random", "name": "Random", "layer": None}
+    return entrants, about
+
+
+def part(result: GameResult, texts: np.ndarray) -> GameResult:
+    return replace(result, outcomes={measure: rows[texts] for measure, rows in result.outcomes.items()})
+
+
+def interval(result: GameResult) -> dict[str, float]:
+    area = result.auc()
+    return {"auc": area.mean, "low": area.low, "high": area.high}
+
+
+def summary(result: GameResult, choosing: np.ndarray, reporting: np.ndarray, chance: GameResult) -> dict[str, Any]:
+    curve, gain = result.curve(), result.minus(chance)
+    return {
+        **interval(result),
+        "curve": list(curve.mean),
+        "curve_low": list(curve.low),
+        "curve_high": list(curve.high),
+        "choosing": interval(part(result, choosing)),
+        "reporting": interval(part(result, reporting)),
+        "agreement": float(result.areas("agreement").mean()),
+        "probability": float(result.areas("probability").mean()),
+        "minus_random": {"mean": gain.mean, "low": gain.low, "high": gain.high, "p": gain.p_value},
+        "without_order": result.n_without_order,
+    }
+
+
+def chosen(found: dict[str, Any], about: dict[str, Any], texts: np.ndarray) -> dict[str, str]:
+    """For each family of layers, and for the rivals as a whole, the best on the texts set aside for choosing."""
+    families: dict[str, list[str]] = {}
+    for name, facts in about.items():
+        if facts["group"] in ("decoded", "undecoded", "control") and isinstance(facts["layer"], int):
+            families.setdefault(facts["name"], []).append(name)
+        if facts["group"] in ("package", "sane"):
+            families.setdefault(facts["group"], []).append(name)
+
+    def gap(name: str) -> float:
+        hidden, shown = (found[name][game].areas()[texts].mean() for game in GAMES)
+        return float(shown - hidden)
+
+    return {family: max(members, key=gap) for family, members in families.items()}
+
+
+def differences(
+    found: dict[str, Any], about: dict[str, Any], choosing: np.ndarray, reporting: np.ndarray
+) -> list[dict[str, Any]]:
+    """The chosen layer of decoded Grad-CAM, on the other half, against what says whether decoding earns it."""
+    best = chosen(found, about, choosing)
+    if "Decoded Grad-CAM" not in best:
+        return []
+    ours = best["Decoded Grad-CAM"]
+    layer = about[ours]["layer"]
+    rivals = {
+        "the undecoded score at layer 0": "Grad-CAM l0",
+        "the undecoded score at the same layer": f"Grad-CAM l{layer}",
+        "the undecoded score at its own best layer": best.get("Grad-CAM", ""),
+        "ones in place of the score, same layer": f"ones decoded l{layer}",
+        "a head with shuffled vocabulary, same layer": f"shuffled head l{layer}",
+        "scores shuffled among positions, same layer": f"shuffled positions l{layer}",
+        "pooled Grad-CAM decoded, same layer": f"pooled Grad-CAM decoded l{layer}",
+        "the best of the packages' explainers": best.get("package", ""),
+        "the best explainer with the mask as reference": best.get("sane", ""),
+        "random orders": "Random",
+    }
+    rows = []
+    for what, rival in rivals.items():
+        for game in GAMES if rival in found else ():
+            one, other = part(found[ours][game], reporting), part(found[rival][game], reporting)
+            facts = one.minus(other)
+            rows.append(
+                {
+                    "ours": ours, "what": what, "rival": rival, "game": game, "mean": facts.mean, "low": facts.low,
+                    "high": facts.high, "p": facts.p_value, "n": facts.n_texts,
+                }
+            )  # fmt: skip
+    return rows
+
+
+@torch.no_grad()
+def head_reads(task: Task, n_texts: int = 300) -> dict[str, Any]:
+    """What the head makes of each layer: the probability and rank it gives the token that stands at a position.
+
+    Also whether the head's matrix is the model's own word embedding, so that "a head with the fine-tuned embeddings"
+    would be the same head.
+    """
+    decoder = decoder_of(task.model)
+    chances: list[list[float]] = [[] for _ in range(task.model.n_layers + 1)]
+    ranks: list[list[int]] = [[] for _ in range(task.model.n_layers + 1)]
+    for said in task.said[:n_texts]:
+        inputs = task.model.collate([task.model.encode(said.text)])
+        states = task.model.states(inputs)
+        own = inputs.ids[0][~inputs.special[0]]
+        for layer, hidden in enumerate(states.hidden):
+            logits = decoder(hidden[0][~inputs.special[0]]).float()
+            right = logits.gather(1, own[:, None])
+            chances[layer] += (right - logits.logsumexp(dim=1, keepdim=True)).exp()[:, 0].tolist()
+            ranks[layer] += (1 + (logits > right).sum(dim=1)).tolist()
+    matrix = next((w for name, w in decoder.module.named_parameters() if name.endswith("decoder.weight")), None)
+    return {
+        "n_texts": min(n_texts, len(task.said)),
+        "probability": [float(np.mean(each)) for each in chances],
+        "median_rank": [float(np.median(each)) for each in ranks],
+        "shares_the_word_embeddings": matrix is task.model.stack.embedding.weight,
+    }
+
+
+def progress(name: str) -> Any:
+    last = time.perf_counter()
+
+    def say(done: int, total: int) -> None:
+        nonlocal last
+        if time.perf_counter() - last > 20:
+            last = time.perf_counter()
+            tell(f"{name}: {done} of {total} texts played")
+
+    return say
+
+
+def tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main(arguments.parse_args())

@@ -1,0 +1,117 @@
+"""Writes docs/decoded_saliency.md and its figures from the results files, so that no number there is typed in.
+
+python experiments/decoded_saliency/write_page.py [--results DIR] [--out docs/decoded_saliency.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import paper
+from findings import findings
+from page_games import section_ablations, section_controls, section_games, section_head
+from page_overlap import section_examples, section_overlap
+from wording import TITLES, bullet, paragraph
+
+from whence.metrics.overlap import contradictions
+
+ROOT = Path(__file__).parents[2]
+
+arguments = argparse.ArgumentParser(description="Write the page of decoded saliency.")
+arguments.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+arguments.add_argument("--out", type=Path, default=ROOT / "docs" / "decoded_saliency.md")
+
+
+def main(given: argparse.Namespace) -> None:
+    games = {name: _read(given.results / f"{name}-games.json") for name in TITLES}
+    overlaps = {name: _read(given.results / f"{name}-overlap.json") for name in TITLES}
+    figures = given.out.parent / "figures" / given.out.stem
+    figures.mkdir(parents=True, exist_ok=True)
+    lines = [*opening(games), "", "## In short"]
+    for name, title in TITLES.items():
+        lines += ["", f"**{title}**", ""]
+        for point in findings(games[name], overlaps[name]):
+            lines += bullet(point)
+    for name in TITLES:
+        lines += section_games(name, games[name], figures, given.out)
+    lines += section_controls(games) + section_ablations(games) + section_head(games)
+    lines += section_overlap(overlaps, figures, given.out) + section_examples(overlaps, figures, given.out)
+    lines += section_cost(games) + section_paper()
+    given.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    print(given.out)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return data
+
+
+def opening(games: dict[str, Any]) -> list[str]:
+    lines = [
+        "# Decoded layer saliency, tried again",
+        "",
+        *paragraph("""Made by `experiments/decoded_saliency/write_page.py` from the files in its folder `results/`. The
+        paper (Hou and Castanon; numbers of the version of 2022) carries the scores of a hidden layer back to the words
+        of the text through the language-model head, and compares the result with other explainers, on RoBERTa models.
+        Here everything runs on **one** model for each data set, the embedded one (a BERT of six layers), so that the
+        paper's numbers stand beside ours as a picture of the same contest, not as a target."""),
+        "",
+        "```",
+        "python experiments/decoded_saliency/tables.py --data-dir DIR     # Tables 1, 2, Figures 2, 3, 5, 6, controls",
+        "python experiments/decoded_saliency/overlap.py --data-dir DIR    # Tables 3-9, Figures 4, 7, 8, 9, examples",
+        "python experiments/decoded_saliency/write_page.py",
+        "```",
+        "",
+        "| data | texts | model | accuracy | largest class | hardware | seed |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, title in TITLES.items():
+        found = games[name]
+        lines.append(
+            f"| {title} | {found['n_texts']:,} | `{found['model']}` | {found['accuracy']:.3f} "
+            f"| {max(found['gold_shares'].values()):.3f} | {found['hardware']} | {found['seed']} |"
+        )
+    found = next(iter(games.values()))
+    versions = ", ".join(f"{package} {number}" for package, number in found["versions"].items())
+    resamples = found["bootstrap_resamples"]
+    lines += ["", *paragraph(f"Intervals: 95 %, bootstrap over texts ({resamples:,} resamples). Versions: {versions}.")]
+    return lines
+
+
+def section_cost(games: dict[str, Any]) -> list[str]:
+    lines = [
+        "",
+        "## What it costs",
+        "",
+        "Forward and backward passes a text, and seconds for all texts with all the layers that the method gave.",
+        "",
+        "| explainer | " + " | ".join(f"{title}: passes, seconds" for title in TITLES.values()) + " |",
+        "|---" * (len(TITLES) + 1) + "|",
+    ]
+    for called in next(iter(games.values()))["costs"]:
+        costs = [games[name]["costs"].get(called) for name in TITLES]
+        cells = [f"{c['forwards']:.0f} + {c['backwards']:.0f}, {c['seconds']:.1f} s" if c else "" for c in costs]
+        lines.append(f"| {called} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def section_paper() -> list[str]:
+    lines = ["", "## Where the paper is silent or contradicts itself", "", "| | what | here |", "|---|---|---|"]
+    lines += [f"| {number} | {what} | {here} |" for number, (what, here) in paper.RESOLVED.items()]
+    counts = paper.OVERLAPS["ag_news"]["Shapely"]
+    for (one, first), (_, second), (a, b), tokens in contradictions(paper.SHAPLEY_LISTS):
+        lines += [
+            "",
+            *paragraph(f"""C3: by the lists printed for Shapley, {one} shares with {first}, and also with {second}, the
+            tokens {", ".join(tokens)}. Then {a} and {b} share them too, but their list lacks every one. The row of
+            World and Sci/Tech is a copy of another, and the overlap of {sum(counts) / (50 * len(counts)):.0%} that
+            follows from the printed rows cannot be relied on."""),
+        ]
+    return lines
+
+
+if __name__ == "__main__":
+    main(arguments.parse_args())

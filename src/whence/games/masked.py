@@ -1,0 +1,163 @@
+"""What a model says of texts with some of their tokens hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.errors import NonFiniteError, UnknownNameError, UsageError
+from whence.methods.baselines import baseline_name
+from whence.models.inputs import Encoding, Inputs
+from whence.models.layered import LayeredModel
+from whence.models.without_hidden import first_position, without_hidden
+from whence.targets import Selection, select
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+Hide = Literal["auto", "mask_and_attention", "attention", "mask", "pad", "zero"]
+HIDES: tuple[Hide, ...] = ("auto", "mask_and_attention", "attention", "mask", "pad", "zero")
+"""How a token is hidden.
+
+"mask_and_attention" puts the mask's word embedding in its place and takes the token out of everyone's attention;
+"attention" does only the latter, "mask", "pad" and "zero" only put the embedding of the mask, of the padding or zero
+there. A model without a mask token gets the padding's embedding, or zero, with "mask_and_attention". "auto" is that for
+models with attention, and the stand-in alone for others.
+"""
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """A way to hide, settled for one model: what stands in a hidden token's place, and whether attention skips it."""
+
+    name: Hide
+    stand_in: Literal["mask", "pad", "zero"] | None
+    from_attention: bool
+
+    @classmethod
+    def of(cls, model: LayeredModel, hide: Hide) -> Hiding:
+        if hide not in HIDES:
+            raise UnknownNameError("way to hide", hide, HIDES)
+        usual: Literal["mask", "pad", "zero"] = baseline_name(model, "auto")  # type: ignore[assignment]
+        if hide == "auto":
+            hide = "mask_and_attention" if model.attend is not None else usual
+        ids = {"mask": model.tokenizer.masking, "pad": model.tokenizer.padding}
+        if hide in ("mask", "pad") and ids[hide] is None:
+            raise UsageError(f"the model has no {hide} token to hide others behind", f"use hide={usual!r}")
+        if hide == "mask_and_attention":
+            return cls(hide, usual, from_attention=True)
+        if hide == "attention":
+            return cls(hide, None, from_attention=True)
+        return cls(hide, hide, from_attention=False)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the model says of each row: the places of its answer (a class; first and last token of a span), and the
+    probability of what it says of the whole text."""
+
+    said: Int[np.ndarray, "row place"]
+    probability: Float[np.ndarray, " row"]
+
+
+class MaskedTexts:
+    """A batch of texts that can be asked about with any of their tokens hidden.
+
+    `whole` is what the model says of the texts with nothing hidden.
+    """
+
+    def __init__(self, model: LayeredModel, encodings: Sequence[Encoding], hiding: Hiding, batch_tokens: int) -> None:
+        self._model, self._hiding, self._batch_tokens = model, hiding, batch_tokens
+        self._inputs = model.collate(encodings)
+        self._lengths = np.array([len(encoding) for encoding in encodings])
+        self._first = first_position(model) if hiding.from_attention else None
+        parts, places = [], []
+        with model.held(), torch.inference_mode():
+            batches = list(_micro_batches(self._lengths, batch_tokens))
+            for batch in batches:
+                inputs = self._inputs.rows(torch.from_numpy(batch).to(model.device))
+                logits = model.run(inputs)
+                tokens = [encoding.tokens for encoding in inputs.encodings]
+                selection = select("predicted", "probability", model.reading, logits, tokens)
+                parts.append(self._answers(logits, inputs, selection))
+                places.append(selection.places)
+            self._selection = replace(selection, places=torch.cat(places)[np.argsort(np.concatenate(batches))])
+        self.whole = _gathered(parts, batches)
+
+    def answers(self, rows: Int[np.ndarray, " row"], keep: Bool[np.ndarray, "row token"]) -> Answers:
+        """What the model says of texts (by their index) in which only the tokens marked in `keep` are seen."""
+        lengths = keep.sum(axis=1) if self._first is not None else self._lengths[rows]
+        batches = list(_micro_batches(lengths, self._batch_tokens))
+        found = []
+        with self._model.held(), torch.inference_mode():
+            for batch in batches:
+                texts = torch.from_numpy(rows[batch]).to(self._model.device)
+                inputs = self._inputs.rows(texts)
+                seen = torch.from_numpy(keep[batch, : inputs.ids.shape[1]]).to(self._model.device)
+                logits = _checked(self._logits(inputs, seen & inputs.mask))
+                found.append(self._answers(logits, inputs, self._selection.rows(texts)))
+        return _gathered(found, batches)
+
+    def _logits(self, inputs: Inputs, keep: Bool[Tensor, "row token"]) -> Float[Tensor, "row *token label"]:
+        if self._first is not None and bool(keep[:, 0].all()):
+            return self._model.run(without_hidden(inputs, keep, self._first))
+        hidden = inputs.mask & ~keep
+        if self._hiding.from_attention:
+            inputs = inputs.hiding(hidden)
+        if self._hiding.stand_in is None:
+            return self._model.run(inputs)
+        words = self._model.embed(inputs.ids)
+        return self._model.resume("words", torch.where(hidden[..., None], self._stand_in(words), words), inputs)
+
+    def _stand_in(self, words: Float[Tensor, "row token embedding"]) -> Float[Tensor, " embedding"]:
+        """A word embedding, so that the ids stay: some models count positions, or find the last token, by them."""
+        if self._hiding.stand_in == "zero":
+            return torch.zeros_like(words[0, 0])
+        tokenizer = self._model.tokenizer
+        number = tokenizer.masking if self._hiding.stand_in == "mask" else tokenizer.padding
+        return self._model.embed(torch.tensor([[number]], device=words.device))[0, 0]
+
+    def _answers(self, logits: Float[Tensor, "row *token label"], inputs: Inputs, selection: Selection) -> Answers:
+        reading = self._model.reading
+        if reading.task == "question_answering":
+            tokens = [encoding.tokens for encoding in inputs.encodings]
+            said = select("predicted", "logit", reading, logits, tokens).places[:, 0, :, 0]
+        else:
+            rows = torch.arange(len(logits), device=logits.device)
+            read = logits if logits.ndim == 2 else logits[rows, selection.places[:, 0, 0, 0]]
+            said = read.argmax(dim=-1, keepdim=True)
+        # without its hidden tokens a text is shorter than its mask, but then the class is no matter of tokens
+        probability = selection.of(logits, inputs.mask)
+        return Answers(said.cpu().numpy(), probability.float().cpu().numpy())
+
+
+def _checked(logits: Float[Tensor, "row *token label"]) -> Float[Tensor, "row *token label"]:
+    if logits.isnan().any():
+        raise NonFiniteError(
+            "the model's output is NaN with some tokens hidden", "try hide='mask', which leaves attention alone"
+        )
+    return logits
+
+
+def _micro_batches(lengths: Int[np.ndarray, " row"], batch_tokens: int) -> Iterator[Int[np.ndarray, " row"]]:
+    """Rows of similar length, as many at a time as the token budget allows."""
+    order = np.argsort(lengths, kind="stable")
+    start = 0
+    for end in range(1, len(order) + 1):
+        if end == len(order) or lengths[order[end]] * (end + 1 - start) > batch_tokens:
+            yield order[start:end]
+            start = end
+
+
+def _gathered(parts: Sequence[Answers], batches: Sequence[Int[np.ndarray, " row"]]) -> Answers:
+    """The answers of all batches, back in the order of the rows."""
+    back = np.argsort(np.concatenate(batches))
+    return Answers(
+        np.concatenate([part.said for part in parts])[back],
+        np.concatenate([part.probability for part in parts])[back],
+    )
