@@ -1,0 +1,83 @@
+"""The paper's four figures: a quantity over the projections, softmax first, then sparsegen from dense to sparse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("agg")
+import numpy as np
+import paper
+from matplotlib import pyplot
+from tables import NAMES, Results, find
+
+FIGURES = {
+    "figure_1": (
+        {"tau g_x": "inputs", "tau g_h": "states"},
+        "Figure 1: τ of attention with the gradient at inputs and at states",
+    ),
+    "figure_2": (
+        {"entropy g_x": "gradient", "entropy D_x": "leave-one-out"},
+        "Figure 2: normalised entropy of the importance of inputs",
+    ),
+    "figure_3": (
+        {"tau g_x": "gradient", "tau D_x": "leave-one-out"},
+        "Figure 3: τ of attention with the importance of inputs",
+    ),
+    "figure_4": (
+        {"tau D_x": "inputs", "tau D_h": "states"},
+        "Figure 4: τ of attention with leave-one-out of inputs and of states (dotted: what ties alone explain)",
+    ),
+}
+COLOURS = ("#0072b2", "#d55e00")
+PROJECTIONS = ("softmax", *("sparsemax" if value == 0 else f"sparsegen({value:g})" for value in paper.SPARSITIES))
+LABELS = ("softmax", *(f"{value:g}" for value in paper.SPARSITIES))
+
+
+def draw(results: Results, folder: Path) -> None:
+    """All figures as SVG: a row an encoder, a column a set; bars are intervals over documents."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = [name for name in paper.SETS if any(each["data"] == name for each in results["classifiers"])]
+    for name, (quantities, _) in FIGURES.items():
+        figure, axes = pyplot.subplots(
+            len(paper.ENCODERS),
+            len(data),
+            figsize=(3.4 * len(data), 4.4),
+            sharey=True,
+            squeeze=False,
+            layout="constrained",
+        )
+        for row, encoder in enumerate(paper.ENCODERS):
+            for column, each in enumerate(data):
+                _panel(results, each, encoder, quantities, axes[row, column])
+        axes[0, 0].legend(fontsize=7, frameon=False)
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+        pyplot.close(figure)
+
+
+def _panel(results: Results, data: str, encoder: str, quantities: dict[str, str], ax: pyplot.Axes) -> None:
+    groups = [find(results, data, encoder, projection) for projection in PROJECTIONS]
+    places = [place for place, group in enumerate(groups) if group and "documents" in group]
+    for (quantity, label), colour in zip(quantities.items(), COLOURS, strict=True):
+        found = {place: groups[place]["documents"][quantity] for place in places}
+        found = {place: each for place, each in found.items() if each["mean"] is not None}
+        means = np.array([each["mean"] for each in found.values()])
+        errors = np.abs(np.array([[each["low"], each["high"]] for each in found.values()]).reshape(-1, 2).T - means)
+        style = {"color": colour, "markersize": 3, "linewidth": 0.9, "elinewidth": 0.7, "capsize": 1.5}
+        sweep = [place > 0 for place in found]
+        ax.errorbar(np.array(list(found))[sweep], means[sweep], yerr=errors[:, sweep], marker="o", label=label, **style)
+        alone = [not swept for swept in sweep]
+        ax.errorbar(
+            np.array(list(found))[alone], means[alone], yerr=errors[:, alone], marker="D", linestyle="", **style
+        )
+        if quantity.startswith("tau"):
+            nulls = [
+                groups[place]["documents"][quantity.replace("tau", "null")]["mean"] for place in found if place > 0
+            ]
+            ax.plot([place for place in found if place > 0], nulls, color=colour, linestyle=":", linewidth=0.8)
+    ax.set_xticks(range(len(LABELS)), LABELS, rotation=90, fontsize=6)
+    ax.set_xlim(-0.5, len(LABELS) - 0.5)
+    ax.tick_params(labelsize=6, length=2)
+    ax.set_title(f"{NAMES[data]}, {NAMES[encoder]}", fontsize=7, loc="left")
+    ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,250 @@
+"""The paper's tables as Markdown, the paper's number before ours in every cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import paper
+
+PAIRS = [(encoder, projection) for encoder in paper.ENCODERS for projection in ("softmax", "sparsemax")]
+NAMES = {
+    "bilstm": "BiLSTM, additive",
+    "transformer": "Transformer, dot",
+    "sst": "SST",
+    "20news": "20News",
+    "imdb": "IMDb",
+}
+MEASURES = {"g_x": "gradient", "D_x": "leave-one-out"}
+REMOVALS = {
+    "D_h": "at the attention (a)",
+    "D_h_weight": "weight set to 0, no renormalising",
+    "D_h_last_block": "before the last block (b)",
+    "D_h_input": "at the input, positions kept (c)",
+}
+
+Results = dict[str, Any]
+
+
+def find(results: Results, data: str, encoder: str, projection: str, **others: str) -> dict[str, Any] | None:
+    """The group of classifiers with these settings, if it was run."""
+    wanted = {
+        "data": data,
+        "encoder": encoder,
+        "projection": projection,
+        "vectors": "trained",
+        "control": "none",
+        **others,
+    }
+    return next((each for each in results["classifiers"] if wanted.items() <= each.items()), None)
+
+
+def table_text(results: Results, table: str, data: Sequence[str]) -> str:
+    """One table, of these sets."""
+    makers = {"1": table_1, "2": table_2, "3": table_3, "5": table_5, "6": table_6, "controls": controls}
+    return makers[table](results, [name for name in paper.SETS if name in data])
+
+
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
+    return "\n".join(lines)
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _spread(summary: dict[str, Any] | None) -> str:
+    if not summary or summary["mean"] is None:
+        return "–"
+    return f"{summary['mean']:.2f} ± {summary['spread']:.2f} [{summary['low']:.2f}, {summary['high']:.2f}]"
+
+
+def _undefined(summaries: Sequence[dict[str, Any] | None]) -> str:
+    return " / ".join("–" if each is None else str(each["n_undefined"]) for each in summaries)
+
+
+def table_1(results: Results, data: Sequence[str]) -> str:
+    """Entropy of what influences a state."""
+    rows = []
+    for encoder, projection in PAIRS:
+        row = [NAMES[encoder], projection]
+        for name in data:
+            group = find(results, name, encoder, projection) or {}
+            theirs, ours = paper.TABLE_1[encoder, projection][name], group.get("influence")
+            states = f" ({ours['spread_over_states']:.2f})" if ours else ""
+            row.append(f"{theirs[0]:.2f} ± {theirs[1]:.2f} → **{_spread(ours)}**{states}")
+        rows.append(
+            [*row, _undefined([(find(results, each, encoder, projection) or {}).get("influence") for each in data])]
+        )
+    return _markdown(["encoder", "attention", *(NAMES[name] for name in data), "undefined"], rows)
+
+
+def table_2(results: Results, data: Sequence[str], quantity: str = "entropy g_x") -> str:
+    """Correlation of λ with a quantity."""
+    rows = []
+    for encoder in paper.ENCODERS:
+        for name in data:
+            found = next(
+                (each for each in results["sweep"]
+                 if (each["data"], each["encoder"], each["quantity"]) == (name, encoder, quantity)), None,
+            )  # fmt: skip
+            ours = ["–"] * 4
+            if found:
+                ours = [_number(found[key], 3) for key in ("tau_of_means", "rho_of_means", "tau_of_documents")]
+                ours.append(f"{found['n_models']} ({found['n_sparsities']})")
+            rows.append([NAMES[encoder], NAMES[name], f"{paper.TABLE_2[encoder][name]:.3f}", *ours])
+    head = ["encoder", "set", "paper", "τ-b over models", "ρ over models", "τ-b over documents", "models (λ)"]
+    return _markdown(head, rows)
+
+
+def table_3(results: Results, data: Sequence[str]) -> str:
+    """Sizes and accuracies."""
+    rows = []
+    for name in data:
+        for encoder, projection in PAIRS:
+            group = find(results, name, encoder, projection)
+            ours, sizes, gate, auc = "–", "–", "–", "–"
+            if group:
+                ours = (
+                    f"**{np.mean(group['accuracy']):.3f}** ({', '.join(f'{each:.3f}' for each in group['accuracy'])})"
+                )
+                sizes = f"{group['sizes']['train']} / {group['sizes']['test']}"
+                gate = "passed" if all(group["gate"]) else f"{sum(group['gate'])} of {len(group['gate'])} passed"
+                auc = f"{np.mean(group['roc_auc']):.3f}"
+            theirs = " / ".join(map(str, paper.SIZES[name]))
+            wanted = f"{paper.ACCURACY[encoder][name]:.2f}"
+            rows.append([NAMES[name], f"{theirs} → {sizes}", NAMES[encoder], projection, wanted, ours, auc, gate])
+    head = ["set", "train / test", "encoder", "attention", "accuracy, paper", "obtained (by seed)", "ROC-AUC", "gate"]
+    return _markdown(head, rows)
+
+
+def table_5(results: Results, data: Sequence[str]) -> str:
+    """Adversaries: the first whose divergence on the dev part is the paper's, or the farthest."""
+    rows = []
+    for encoder in paper.ENCODERS:
+        for kind in ("frozen", "unfrozen"):
+            for name in data:
+                apart, right = paper.TABLE_5[encoder, kind][name]
+                theirs = [f"{apart:.2f}", f"{right:.2f} ({right - paper.ACCURACY[encoder][name]:+.2f})"]
+                rows.append(
+                    [NAMES[encoder], kind, NAMES[name], *theirs, *_adversary_cells(results, name, encoder, kind)]
+                )
+    head = ["encoder", "adversary", "set", "JSD, paper", "accuracy (Δ), paper"]
+    return _markdown([*head, "JSD", "accuracy", "Δ", "mean move of ŷ", "weight"], rows)
+
+
+def chosen_adversary(record: dict[str, Any]) -> dict[str, Any]:
+    """The first adversary as far from its base as wanted on dev, or the farthest: its numbers on the test part."""
+    far = [each for each in record["adversaries"] if each["dev"]["jensen_shannon"] >= record["wanted"]]
+    farthest = max(record["adversaries"], key=lambda each: each["dev"]["jensen_shannon"])
+    return (far[0] if far else farthest)["test"]
+
+
+def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> list[str]:
+    tests = [
+        chosen_adversary(record)
+        for record in results["adversaries"]
+        if (record["job"]["data"], record["job"]["encoder"], record["kind"]) == (data, encoder, kind)
+    ]
+    if not tests:
+        return ["–"] * 5
+    keys = ("jensen_shannon", "accuracy", "base_accuracy", "prediction_distance")
+    apart, right, base, moved = (float(np.mean([each[key] for each in tests])) for key in keys)
+    weights = ", ".join(f"{weight:g}" for weight in sorted({each["settings"]["divergence_weight"] for each in tests}))
+    return [f"**{apart:.2f}**", f"**{right:.2f}**", f"{right - base:+.2f}", f"{moved:.2f}", weights]
+
+
+def table_6(results: Results, data: Sequence[str]) -> str:
+    """τ with attention: paper → ours | what ties explain; inputs, then states."""
+    rows = []
+    for level, names in {"inputs x": ("g_x", "D_x"), "states h": ("g_h", "D_h")}.items():
+        for encoder, projection in PAIRS:
+            row, counts = [level, NAMES[encoder], projection], []
+            for name in data:
+                documents = (find(results, name, encoder, projection) or {}).get("documents", {})
+                for measure in names:
+                    theirs = paper.TABLE_6[encoder, projection][name][measure]
+                    ours, null = documents.get(f"tau {measure}"), documents.get(f"null {measure}")
+                    shown = _number(null["mean"] if null else None)
+                    row.append(f"{theirs[0]:.2f} ± {theirs[1]:.2f} → **{_spread(ours)}** \\| {shown}")
+                    counts.append(ours)
+            rows.append([*row, _undefined(counts)])
+    columns = [f"{NAMES[name]} {kind}" for name in data for kind in MEASURES.values()]
+    return _markdown(["of", "encoder", "attention", *columns, "undefined"], rows)
+
+
+def removals(results: Results, data: Sequence[str]) -> str:
+    """τ of attention with leave-one-out of states, under each meaning of "leave out"."""
+    rows = []
+    for name in data:
+        for encoder, projection in PAIRS:
+            documents = (find(results, name, encoder, projection) or {}).get("documents", {})
+            theirs = paper.TABLE_6[encoder, projection][name]["D_h"][0]
+            cells = []
+            for measure in REMOVALS:
+                ours, null = documents.get(f"tau {measure}"), documents.get(f"null {measure}")
+                cells.append(f"{_spread(ours)} \\| {_number(null['mean'] if null else None)}")
+            rows.append([NAMES[name], NAMES[encoder], projection, f"{theirs:.2f}", *cells])
+    return _markdown(["set", "encoder", "attention", "paper", *REMOVALS.values()], rows)
+
+
+def ties(results: Results, data: Sequence[str]) -> str:
+    """How sparse attention is, and the τ with the states' importance that shared zeros alone explain."""
+    rows = []
+    for name in data:
+        for encoder, projection in PAIRS:
+            documents = (find(results, name, encoder, projection) or {}).get("documents")
+            if documents is None:
+                continue
+            keys = (
+                "n_words",
+                "support",
+                "entropy attention",
+                "null shared",
+                "null g_h",
+                "tau g_h",
+                "null D_h",
+                "tau D_h",
+            )
+            rows.append([NAMES[name], NAMES[encoder], projection, *(_number(documents[key]["mean"]) for key in keys)])
+    head = ["set", "encoder", "attention", "words n", "support s", "entropy", "(n − s) / (n − (s + 1) / 2)"]
+    return _markdown([*head, "ties, g(h)", "τ, g(h)", "ties, D(h)", "τ, D(h)"], rows)
+
+
+def controls(results: Results, data: Sequence[str]) -> str:
+    """Trained classifiers beside untrained ones, ones trained on random labels, and ones with random word vectors."""
+    kinds = {
+        "trained": {},
+        "untrained": {"control": "untrained"},
+        "random labels": {"control": "random_labels"},
+        "random word vectors": {"vectors": "random"},
+    }
+    rows = []
+    for name in data:
+        for encoder, projection in PAIRS:
+            for kind, others in kinds.items():
+                group = find(results, name, encoder, projection, **others)
+                if group is None:
+                    continue
+                documents = group.get("documents", {})
+                cells = [
+                    _spread(documents.get(key)) for key in ("tau g_x", "tau D_x", "tau g_h", "tau D_h", "entropy g_x")
+                ]
+                rows.append(
+                    [NAMES[name], NAMES[encoder], projection, kind, f"{np.mean(group['accuracy']):.3f}", *cells]
+                )
+    head = [
+        "set",
+        "encoder",
+        "attention",
+        "classifier",
+        "accuracy",
+        "τ g(x)",
+        "τ D(x)",
+        "τ g(h)",
+        "τ D(h)",
+        "entropy g(x)",
+    ]
+    return _markdown(head, rows)

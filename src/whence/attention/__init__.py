@@ -1,0 +1,1 @@
+"""Attention as an explanation: sparse projections, attention classifiers, the audit and the adversary."""

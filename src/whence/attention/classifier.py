@@ -1,0 +1,232 @@
+"""Attention classifiers: an encoder, attention over its states, and one linear layer that decides yes or no."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from whence.attention.encoders import BiLSTMEncoder, TransformerBlock, TransformerEncoder
+from whence.attention.projections import projection
+from whence.attention.vocabulary import EOS, PAD, SOS, Vocabulary
+from whence.errors import FileError, UnknownNameError, UsageError
+from whence.files import write_whole
+from whence.models.inputs import Inputs
+from whence.models.layered import LayeredModel, States
+from whence.models.plain import wrap_module
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+Encoder = Literal["bilstm", "transformer"]
+Alignment = Literal["additive", "dot"]
+_CONFIG, _WORDS, _WEIGHTS = "attention_classifier.json", "vocabulary.json", "model.safetensors"
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """The shape of an attention classifier; the defaults are those of Meister et al. (2021).
+
+    A BiLSTM has `hidden_size` units in each direction; the last four are of the Transformer alone. By default the
+    alignment is additive over a BiLSTM and a dot product over a Transformer.
+    """
+
+    n_words: int
+    encoder: Encoder = "bilstm"
+    alignment: Alignment | None = None
+    projection: str = "softmax"
+    embedding_size: int = 300
+    hidden_size: int = 128
+    n_blocks: int = 2
+    n_heads: int = 1
+    feed_forward_size: int = 128
+    dropout: float = 0.1
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What attention makes of the states: a weight a token, their weighted mean, and the logit of class 1."""
+
+    weights: Float[Tensor, "batch token"]
+    context: Float[Tensor, "batch hidden"]
+    logit: Float[Tensor, " batch"]
+
+
+class AdditiveAlignment(nn.Module):
+    """vᵀ tanh(W h + b): the query is a learned constant and lives in b."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(size, size // 2)
+        self.outer = nn.Linear(size // 2, 1, bias=False)
+
+    def forward(self, states: Float[Tensor, "batch token hidden"]) -> Float[Tensor, "batch token"]:
+        scores: Tensor = self.outer(torch.tanh(self.inner(states)))
+        return scores.squeeze(-1)
+
+
+class DotAlignment(nn.Module):
+    """hᵀq / √m: the query q is a learned constant."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(size, 1, bias=False)
+        self.scale = math.sqrt(size)
+
+    def forward(self, states: Float[Tensor, "batch token hidden"]) -> Float[Tensor, "batch token"]:
+        scores: Tensor = self.query(states)
+        return scores.squeeze(-1) / self.scale
+
+
+class AttentionClassifier(nn.Module):
+    """A binary text classifier that reads its encoder's states by attention.
+
+    >>> model = AttentionClassifier(ClassifierConfig(n_words=10, encoder="transformer", projection="sparsemax"))
+    >>> ids = torch.tensor([[2, 5, 6, 7, 3]])
+    >>> model(ids, ids > 0).shape
+    torch.Size([1, 2])
+
+    The logits of the two classes are -s/2 and s/2, so that softmax over them is the sigmoid of the logit s. Start, end
+    and padding are never attended to.
+    """
+
+    def __init__(self, config: ClassifierConfig, vectors: Float[Tensor, "word embedding"] | None = None) -> None:
+        super().__init__()
+        self.config = config
+        self.project = projection(config.projection)
+        self.embedding = nn.Embedding(config.n_words, config.embedding_size, padding_idx=PAD)
+        if vectors is not None:
+            if vectors.shape != self.embedding.weight.shape:
+                raise UsageError(
+                    f"the word vectors have shape {tuple(vectors.shape)}",
+                    f"give {config.n_words} vectors of {config.embedding_size} numbers",
+                )
+            with torch.no_grad():
+                self.embedding.weight.copy_(vectors)
+                self.embedding.weight[PAD] = 0
+        self.encoder = _encoder(config)
+        self.alignment = _alignment(config, self.encoder.size)
+        self.output = nn.Linear(self.encoder.size, 1)
+
+    def forward(
+        self, ids: Int[Tensor, "batch token"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch label"]:
+        logit = self.read(ids, mask).logit
+        return torch.stack([-logit / 2, logit / 2], dim=-1)
+
+    def read(self, ids: Int[Tensor, "batch token"], mask: Bool[Tensor, "batch token"]) -> Pooled:
+        """Attention weights, context and logit of each text."""
+        return self.pool(self.encode(self.embedding(ids), mask), readable(ids, mask))
+
+    def encode(
+        self,
+        words: Float[Tensor, "batch token embedding"],
+        mask: Bool[Tensor, "batch token"],
+        positions: Int[Tensor, "batch token"] | None = None,
+    ) -> Float[Tensor, "batch token hidden"]:
+        """The encoder's states of these word embeddings, as if they stood at these positions (default: 0, 1, …)."""
+        hidden = self.encoder.start(words, positions)
+        for block in self.encoder.blocks:
+            hidden = block(hidden, mask)
+        return hidden
+
+    def pool(
+        self,
+        states: Float[Tensor, "batch token hidden"],
+        readable: Bool[Tensor, "batch token"],
+        *,
+        detach_weights: bool = False,
+    ) -> Pooled:
+        """Attention over the readable states, and the decision."""
+        weights = self.project(self.alignment(states), readable)
+        return self.decide(weights.detach() if detach_weights else weights, states)
+
+    def decide(self, weights: Float[Tensor, "batch token"], states: Float[Tensor, "batch token hidden"]) -> Pooled:
+        """The decision, given attention weights."""
+        context = torch.einsum("bt,bth->bh", weights, states)
+        return Pooled(weights, context, self.output(context).squeeze(-1))
+
+    def layered(self, vocabulary: Vocabulary, labels: Sequence[str] = ("negative", "positive")) -> LayeredModel:
+        """The classifier as a layered model, which every method of whence explains.
+
+        `attend` gives the attention of a Transformer's blocks; a BiLSTM has none, there it is that over its states.
+        """
+        blocks = list(self.encoder.blocks)
+        model = wrap_module(self, vocabulary, blocks=blocks, embedding=self.embedding, labels=labels)
+
+        def attend(inputs: Inputs) -> list[Float[Tensor, "batch head query key"]]:
+            return [weights for _, weights in self.attention_maps(model.states(inputs), inputs)][: len(blocks)]
+
+        return replace(model, attend=attend)
+
+    def attention_maps(
+        self, states: States, inputs: Inputs
+    ) -> Iterator[tuple[int | str, Float[Tensor, "batch head query key"]]]:
+        """Each attention of the classifier with its name, lowest first: the blocks' (1, 2, …), then "pooling"."""
+        for number, block in enumerate(self.encoder.blocks, start=1):
+            if isinstance(block, TransformerBlock):
+                yield number, block.attention(states.hidden[number - 1], inputs.mask)
+        yield "pooling", self.pool(states.hidden[-1], readable(inputs.ids, inputs.mask)).weights[:, None, None, :]
+
+    def save(self, folder: str | Path, vocabulary: Vocabulary) -> None:
+        """Write shape, words and weights into a folder: JSON and safetensors, nothing that is executed."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(json.dumps(asdict(self.config), indent=2) + "\n", folder / _CONFIG)
+        vocabulary.save(folder / _WORDS)
+        weights = {name: value.detach().cpu().contiguous() for name, value in self.state_dict().items()}
+        save_file(weights, folder / _WEIGHTS)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> tuple[AttentionClassifier, Vocabulary]:
+        """The classifier and the vocabulary that `save` wrote."""
+        folder = Path(folder)
+        vocabulary = Vocabulary.load(folder / _WORDS)
+        try:
+            model = cls(ClassifierConfig(**json.loads((folder / _CONFIG).read_text(encoding="utf-8"))))
+            model.load_state_dict(load_file(folder / _WEIGHTS))
+        except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
+            reason = str(error).splitlines()[0]
+            raise FileError(
+                f"no attention classifier in {str(folder)!r}: {reason}", "give what `save` wrote"
+            ) from error
+        if len(vocabulary) != model.config.n_words:
+            raise FileError(
+                f"{str(folder)!r} has {len(vocabulary)} words for {model.config.n_words} embeddings",
+                "the files do not belong together: save the classifier again",
+            )
+        return model.eval(), vocabulary
+
+
+def readable(ids: Int[Tensor, "batch token"], mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:
+    """The tokens that attention may read: the words, not start, end or padding."""
+    return mask & (ids != SOS) & (ids != EOS)
+
+
+def _encoder(config: ClassifierConfig) -> BiLSTMEncoder | TransformerEncoder:
+    if config.encoder == "bilstm":
+        return BiLSTMEncoder(config.embedding_size, config.hidden_size)
+    if config.encoder == "transformer":
+        return TransformerEncoder(
+            config.embedding_size, config.hidden_size, config.n_blocks, config.n_heads, config.feed_forward_size,
+            config.dropout,
+        )  # fmt: skip
+    raise UnknownNameError("encoder", config.encoder, ["bilstm", "transformer"])
+
+
+def _alignment(config: ClassifierConfig, size: int) -> AdditiveAlignment | DotAlignment:
+    usual: Alignment = "additive" if config.encoder == "bilstm" else "dot"
+    match config.alignment or usual:
+        case "additive":
+            return AdditiveAlignment(size)
+        case "dot":
+            return DotAlignment(size)
+    raise UnknownNameError("alignment", config.alignment, ["additive", "dot"])

@@ -1,0 +1,69 @@
+"""Labelled documents as ids, and the batches in which a classifier reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from whence.attention.vocabulary import PAD, Vocabulary
+from whence.errors import UsageError
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Texts as ids (start and end included) and their labels, 0 or 1."""
+
+    ids: tuple[tuple[int, ...], ...]
+    labels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.ids) != len(self.labels):
+            raise UsageError(f"{len(self.ids)} texts have {len(self.labels)} labels", "give one label a text")
+        if strange := sorted(set(self.labels) - {0, 1}):
+            raise UsageError(f"labels must be 0 or 1, got {strange[0]!r}", "an attention classifier tells two classes")
+
+    @classmethod
+    def of(cls, texts: Sequence[str], labels: Sequence[int], vocabulary: Vocabulary) -> Documents:
+        return cls(tuple(tuple(vocabulary.ids(text)) for text in texts), tuple(int(label) for label in labels))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, places: Sequence[int]) -> Documents:
+        """The documents at these places, in that order."""
+        return Documents(tuple(self.ids[place] for place in places), tuple(self.labels[place] for place in places))
+
+    def padded(self, device: torch.device) -> tuple[Int[Tensor, "batch token"], Bool[Tensor, "batch token"]]:
+        """All of them as one batch: ids, and which are real."""
+        longest = max(len(row) for row in self.ids)
+        ids = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in self.ids], device=device)
+        return ids, torch.tensor([[place < len(row) for place in range(longest)] for row in self.ids], device=device)
+
+    def batches(self, batch_tokens: int) -> Iterator[list[int]]:
+        """Places of documents of similar length, as many at a time as hold `batch_tokens` tokens, shortest first."""
+        batch: list[int] = []
+        for place in sorted(range(len(self)), key=lambda place: len(self.ids[place])):
+            if batch and len(self.ids[place]) * (len(batch) + 1) > batch_tokens:
+                yield batch
+                batch = []
+            batch.append(place)
+        if batch:
+            yield batch
+
+    def training_batches(self, size: int, generator: torch.Generator) -> list[list[int]]:
+        """Places in batches of `size` documents of similar length, in random order.
+
+        Lengths are blurred by up to a tenth before sorting, so that batches differ from epoch to epoch.
+        """
+        lengths = torch.tensor([len(row) for row in self.ids], dtype=torch.float64)
+        noise = torch.rand(len(self), generator=generator, dtype=torch.float64) * 0.2 - 0.1
+        order = (lengths * (1 + noise)).argsort().tolist()
+        batches = [order[start : start + size] for start in range(0, len(order), size)]
+        return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]

@@ -1,0 +1,161 @@
+"""Training attention classifiers as Meister et al. (2021) did, and sensibly where they do not say.
+
+Adam with amsgrad; no weight decay and a larger learning rate for the attention; each class counts alike; the epoch with
+the best ROC-AUC on held-out documents is kept.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from whence.attention.classifier import AttentionClassifier, Encoder
+from whence.attention.documents import Documents
+from whence.errors import NonFiniteError, UsageError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a classifier is trained; `attention_speed` is the factor on the learning rate of the attention."""
+
+    learning_rate: float = 1e-4
+    attention_speed: float = 10.0
+    weight_decay: float = 1e-5
+    batch_size: int = 32
+    max_epochs: int = 50
+    patience: int = 10
+    seed: int = 0
+
+
+PAPER: dict[Encoder, TrainingSettings] = {
+    "bilstm": TrainingSettings(learning_rate=1e-4, max_epochs=50),
+    "transformer": TrainingSettings(learning_rate=1e-5, max_epochs=200),
+}
+"""The paper's settings; epochs, patience and the factor of the attention's rate are ours, since it does not say."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the training documents: its loss a document, and how well it does on the held-out ones."""
+
+    loss: float
+    roc_auc: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """What happened in training; `best` counts epochs from 0."""
+
+    epochs: tuple[Epoch, ...]
+    best: int
+    seconds: float
+
+
+def train(
+    model: AttentionClassifier,
+    documents: Documents,
+    held_out: Documents,
+    settings: TrainingSettings | None = None,
+    progress: Callable[[Epoch], None] | None = None,
+) -> TrainingRecord:
+    """Train a classifier in place, on the device where it is, and leave it with its best epoch's weights.
+
+    Args:
+        model: the classifier; its weights at the start are the caller's choice (seed them before it is made).
+        documents: what it learns from.
+        held_out: what decides which epoch is kept and when to stop.
+        settings: by default those of the paper for the model's encoder.
+        progress: called after each epoch.
+    """
+    settings = PAPER[model.config.encoder] if settings is None else settings
+    if len(set(held_out.labels)) < 2 or len(set(documents.labels)) < 2:
+        raise UsageError("documents of both classes are needed, to train and to hold out", "give more documents")
+    device = next(model.parameters()).device
+    generator = torch.Generator().manual_seed(settings.seed)
+    optimizer = _optimizer(model, settings)
+    positive_weight = torch.tensor(len(documents) / sum(documents.labels) - 1, device=device)
+    started, epochs, best, kept = time.perf_counter(), [], 0, copy.deepcopy(model.state_dict())
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(settings.seed)  # of dropout
+        for number in range(settings.max_epochs):
+            model.train()
+            total = torch.zeros((), device=device)
+            for places in documents.training_batches(settings.batch_size, generator):
+                batch = documents.take(places)
+                ids, mask = batch.padded(device)
+                labels = torch.tensor(batch.labels, device=device, dtype=model.output.weight.dtype)
+                logit = model.read(ids, mask).logit
+                loss = binary_cross_entropy_with_logits(logit, labels, pos_weight=positive_weight, reduction="sum")
+                optimizer.zero_grad()
+                torch.autograd.backward(loss)
+                optimizer.step()
+                total += loss.detach()
+            if not total.isfinite():
+                raise NonFiniteError(f"the loss is {total.item()} in epoch {number}", "lower the learning rate")
+            chances = predict(model, held_out)
+            epoch = Epoch(total.item() / len(documents), roc_auc(chances, held_out.labels), accuracy(chances, held_out))
+            epochs.append(epoch)
+            if number == 0 or epoch.roc_auc > epochs[best].roc_auc:
+                best, kept = number, copy.deepcopy(model.state_dict())
+            if progress is not None:
+                progress(epoch)
+            if number - best >= settings.patience:
+                break
+    model.load_state_dict(kept)
+    model.eval()
+    return TrainingRecord(tuple(epochs), best, time.perf_counter() - started)
+
+
+def predict(model: AttentionClassifier, documents: Documents, batch_tokens: int = 16_384) -> Float[Tensor, " text"]:
+    """The probability of class 1 of each document, on the CPU in float64; the model is put into evaluation mode."""
+    device = next(model.parameters()).device
+    chances = torch.zeros(len(documents), dtype=torch.float64)
+    model.eval()
+    with torch.no_grad():
+        for places in documents.batches(batch_tokens):
+            ids, mask = documents.take(places).padded(device)
+            logit = model.read(ids, mask).logit
+            chances[torch.tensor(places)] = logit.double().sigmoid().cpu()
+    return chances
+
+
+def accuracy(chances: Float[Tensor, " text"], documents: Documents) -> float:
+    """The share of documents whose label is the likelier one."""
+    labels = torch.tensor(documents.labels)
+    return float(((chances > 0.5) == (labels == 1)).double().mean())
+
+
+def roc_auc(scores: Float[Tensor, " text"], labels: tuple[int, ...]) -> float:
+    """The share of pairs of a positive and a negative document that the scores put in order; ties count half."""
+    _, place, sizes = torch.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (sizes.cumsum(dim=0) - (sizes - 1) / 2)[place]  # ties share their mean rank
+    positive = torch.tensor(labels) == 1
+    n_positive = int(positive.sum())
+    n_pairs = n_positive * (len(labels) - n_positive)
+    return float((ranks[positive].sum() - n_positive * (n_positive + 1) / 2) / n_pairs)
+
+
+def _optimizer(model: AttentionClassifier, settings: TrainingSettings) -> torch.optim.Adam:
+    attention = list(model.alignment.parameters())
+    held = {id(parameter) for parameter in attention}
+    others = [parameter for parameter in model.parameters() if id(parameter) not in held]
+    return torch.optim.Adam(
+        [
+            {"params": others, "weight_decay": settings.weight_decay},
+            {"params": attention, "lr": settings.learning_rate * settings.attention_speed, "weight_decay": 0.0},
+        ],
+        lr=settings.learning_rate,
+        amsgrad=True,
+        fused=True,  # one pass over the word embeddings instead of ten
+    )
