@@ -73,6 +73,11 @@ def load_embedded(
     return model, tokenizer, head
 
 
+def probes_folder(name: str = "sentiment", kind: str = "input") -> Path:
+    """Where the DiffMask probes of an embedded model are; `whence.DiffMask.load` reads them."""
+    return Path(__file__).parent / name / f"diffmask-{kind}"
+
+
 def reviews() -> list[dict[str, str]]:
     """A hundred short reviews written for whence, each with `text` and `label` ("positive" or "negative")."""
     return _read("reviews.jsonl")

@@ -1,0 +1,186 @@
+"""A training step of DiffMask beside one done the released way, and an explanation beside a bare forward pass.
+
+    python benchmarks/diffmask.py --out benchmarks/results/diffmask-cpu.json
+    python benchmarks/diffmask.py --device cuda --out benchmarks/results/diffmask-gpu.json
+
+The released code runs, for each of its two optimisers, the model on the unmasked texts and then once more from the
+bottom with a state replaced: four forward passes a step and one backward pass (in the multipliers' half nothing but
+they has a gradient). whence takes one masked pass for both. For hidden states it reads and masks the state in the same
+pass; for inputs a first pass reads the states as far up as the gates look. The unmasked outputs are known from one pass
+over the texts before training, whose share of a step is counted. Both train the same probes with the same optimisers on
+the same batches at the same layers, turn by turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+import whence
+from whence.diffmask.diffmask import DiffMask
+from whence.diffmask.divergence import divergence
+from whence.diffmask.fit import Fit
+from whence.diffmask.lookahead import Lookahead
+from whence.diffmask.objective import mixed, penalty
+from whence.diffmask.probes import Kind, Probes
+from whence.diffmask.recipes import recipe_for
+from whence.embedded import reviews
+from whence.explanation import Layer
+from whence.models.batching import batches, usual_batch_tokens
+from whence.models.inputs import Inputs
+
+
+class ReleasedStep:
+    """A step as the released code does it: everything twice, each time the whole model."""
+
+    def __init__(self, run: Fit) -> None:
+        self.run = run
+        recipe = run.recipe
+        groups = [
+            {"params": list(run.probes.of_layer.parameters()), "lr": recipe.learning_rate},
+            {"params": list(run.probes.baselines.parameters()), "lr": recipe.baseline_learning_rate},
+        ]
+        self.gates = Lookahead(torch.optim.RMSprop(groups, centered=True))
+        self.multipliers = [torch.nn.Parameter(torch.ones((), device=run.model.device)) for _ in run.probes.layers]
+        self.constraint = Lookahead(torch.optim.RMSprop(self.multipliers, lr=recipe.multiplier_learning_rate))
+
+    def __call__(self, inputs: Inputs, layers: tuple[int, int]) -> None:
+        with torch.enable_grad():
+            moved, cost = self.masked(inputs, layers[0])
+            (self.multipliers[layers[0]].detach() * (moved - self.run.recipe.margin) + cost).mean().backward()
+        self.gates.step()
+        self.gates.optimiser.zero_grad()
+        moved, cost = self.masked(inputs, layers[1])
+        with torch.enable_grad():
+            (-self.multipliers[layers[1]] * (moved - self.run.recipe.margin) - cost).mean().backward()
+        self.constraint.step()
+        self.constraint.optimiser.zero_grad()
+        with torch.no_grad():
+            self.multipliers[layers[1]].clamp_(0, 200)
+
+    def masked(self, inputs: Inputs, place: int) -> tuple[torch.Tensor, torch.Tensor]:
+        model, probes = self.run.model, self.run.probes
+        layer = probes.layers[place]
+        states = model.states(inputs)
+        known: dict[Layer, torch.Tensor] = {each: states.at(each) for each in probes.layers}
+        gates = probes.gates(probes.needed(layer), known)
+        kept = torch.stack([gate.rsample() for gate in gates]).prod(dim=0)
+        where = probes.masked_layer(layer)
+        hidden = mixed(states.at(where), kept, probes.baseline(layer), inputs.mask)
+        changed = model.changed(where, lambda own: hidden, inputs)  # from the bottom, whatever the layer
+        log_keep = torch.stack([gate.log_nonzero for gate in gates]).sum(dim=0)
+        moved = divergence(model.reading, states.logits, changed, inputs.mask)
+        return moved, penalty(self.run.recipe.penalty, log_keep, inputs.mask)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=5, help="each over every layer once")
+    parser.add_argument("--sentences", type=int, default=200, help="to be explained")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    model = whence.load()
+    model.module.to(args.device)
+    report = {
+        "hardware": torch.cuda.get_device_name()
+        if args.device == "cuda"
+        else f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "versions": {name: version(name) for name in ("whence", "torch", "transformers")},
+        "settings": {"batch_size": args.batch_size, "rounds": args.rounds, "repeats": args.repeats},
+        "steps": [step_times(model, kind, args.batch_size, args.rounds) for kind in ("input", "hidden")],
+        "explanations": [explanation_times(model, kind, args.sentences, args.repeats) for kind in ("input", "hidden")],
+    }
+    print(json.dumps(report, indent=1))
+    if args.out:
+        args.out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def step_times(model: whence.LayeredModel, kind: Kind, batch_size: int, rounds: int) -> dict:
+    """Seconds a step, mean over the layers and median over the rounds, both ways in turn."""
+    texts = [review["text"] for review in reviews()]
+    encodings = [model.encode(texts[place % len(texts)]) for place in range(batch_size)]
+    widths = {layer: model.states(model.collate(encodings[:1])).at(layer).shape[-1] for layer in _layers(model)}
+    recipe = recipe_for("released", kind).changed(batch_size=batch_size)
+    probes = Probes(kind, recipe.probe, widths, 64).to(model.device)
+    run = Fit(
+        model, probes, recipe, encodings, encodings, seed=0, batch_tokens=usual_batch_tokens(model),
+        validate_every=recipe.steps, patience=None,
+    )  # fmt: skip
+    released = ReleasedStep(run)
+    inputs = model.collate(encodings)
+    n_layers = len(probes.layers)
+    ours, theirs = [], []
+    with model.held(), torch.no_grad(), run.precision():
+        run.begin()
+        original = run.original_outputs()
+        for round_number in range(rounds + 1):
+            seconds = [0.0, 0.0]
+            for place in range(n_layers):
+                seconds[0] += timed(model, lambda place=place: run.train_step(original, place))
+                layers = (place, (place + round_number) % n_layers)
+                seconds[1] += timed(model, lambda layers=layers: released(inputs, layers))
+            if round_number:  # the first round is to warm up
+                ours.append(seconds[0] / n_layers)
+                theirs.append(seconds[1] / n_layers)
+        passes = timed(model, lambda: run.original_outputs()) if original is not None else 0.0
+    visits = recipe.steps * batch_size / 8_544  # how often a text comes up: the paper's data and the released steps
+    step = statistics.median(ours) + passes / visits
+    return {
+        "kind": kind, "whence_seconds": step, "released_seconds": statistics.median(theirs),
+        "ratio": statistics.median(theirs) / step,
+        "by_round": [theirs[i] / (ours[i] + passes / visits) for i in range(rounds)],
+    }  # fmt: skip
+
+
+def explanation_times(model: whence.LayeredModel, kind: Kind, n_sentences: int, repeats: int) -> dict:
+    """Seconds of a forward pass with the probes, and of the model's own forward pass, on the same batches."""
+    probes = DiffMask.shipped("sentiment", kind)
+    texts = [review["text"] for review in reviews()]
+    encodings = [model.encode(texts[place % len(texts)]) for place in range(n_sentences)]
+    grouped = [
+        model.collate([encodings[place] for place in batch]) for batch in batches(encodings, usual_batch_tokens(model))
+    ]
+    layers = _layers(model)
+
+    def explain() -> None:
+        for inputs in grouped:
+            probes.keep_probabilities(model, inputs, model.states(inputs), layers)
+
+    def bare() -> None:
+        for inputs in grouped:
+            model.run(inputs)
+
+    with model.held(), torch.no_grad():
+        seconds = [(timed(model, explain), timed(model, bare)) for _ in range(repeats + 1)][1:]
+    ours, theirs = (statistics.median(column) for column in zip(*seconds, strict=True))
+    return {
+        "kind": kind, "sentences": n_sentences, "tokens": sum(map(len, encodings)), "batches": len(grouped),
+        "whence_seconds": ours, "bare_seconds": theirs, "ratio": ours / theirs,
+    }  # fmt: skip
+
+
+def timed(model: whence.LayeredModel, work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    if model.device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def _layers(model: whence.LayeredModel) -> tuple[Layer, ...]:
+    return ("words", *range(model.n_layers + 1))
+
+
+if __name__ == "__main__":
+    main()

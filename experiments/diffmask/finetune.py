@@ -1,0 +1,155 @@
+"""Fine-tune the embedded encoder for the paper's two tasks: five-class sentiment and extractive question answering.
+
+    python experiments/diffmask/finetune.py sst5 --data-dir DATA --out WORK/sst5
+    python experiments/diffmask/finetune.py squad --data-dir DATA --out WORK/squad
+
+Starts from the weights that ship with whence. As in the paper, SST is trained on whole sentences with their root label
+alone, and questions whose passage does not fit (256 tokens here, 384 there) are left out. The model of the last step is
+kept; the dev part is only measured. Writes a Hugging Face folder with a results.json beside the weights.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification
+
+from whence.data import read
+from whence.embedded import load_embedded
+
+SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
+LONGEST = 256
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("task", choices=["sst5", "squad"])
+parser.add_argument("--data-dir", type=Path, required=True)
+parser.add_argument("--out", type=Path, required=True)
+parser.add_argument("--epochs", type=float, default=4)
+parser.add_argument("--batch", type=int, default=64)
+parser.add_argument("--rate", type=float, default=1e-4)
+parser.add_argument("--limit", type=int, help="training examples, for a trial")
+parser.add_argument("--seed", type=int, default=0)
+args = parser.parse_args()
+
+torch.manual_seed(args.seed)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+autocast = torch.autocast(device, torch.bfloat16, enabled=device == "cuda")
+embedded, tokenizer, _ = load_embedded("sentiment")
+names = dict(enumerate(SENTIMENTS)) if args.task == "sst5" else {0: "start", 1: "end"}
+config = BertConfig.from_dict(
+    {**embedded.config.to_dict(), "id2label": names, "label2id": {name: i for i, name in names.items()}}
+)
+config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.1
+model = (BertForSequenceClassification if args.task == "sst5" else BertForQuestionAnswering)(config)
+model.bert.load_state_dict(embedded.bert.state_dict(), strict=False)  # the reader has no pooler
+model.to(device)
+
+
+def encoded_sentences(split: str) -> list[dict]:
+    return [
+        {**tokenizer(example.text, truncation=True, max_length=LONGEST), "gold": [int(example.label)]}
+        for example in read("sst5", data_dir=args.data_dir, split=split)
+    ]
+
+
+def encoded_questions(split: str) -> list[dict]:
+    """Token positions of the answer's first and last character, in passages that fit."""
+    rows = []
+    for example in read("squad", data_dir=args.data_dir, split=split):
+        encoding = tokenizer(example.text, example.pair, return_offsets_mapping=True)
+        offsets = encoding.pop("offset_mapping")
+        if len(offsets) > LONGEST:
+            continue
+        golds = []
+        for answer in example.answers:
+            first, last = answer.start, answer.start + len(answer.text) - 1
+            inside = [
+                place
+                for place, (segment, (start, end)) in enumerate(zip(encoding["token_type_ids"], offsets, strict=True))
+                if segment == 1 and start <= last and end > first and end > start
+            ]
+            if inside:
+                golds.append((inside[0], inside[-1]))
+        if golds:
+            rows.append({**encoding, "gold": list(golds[0]), "golds": golds})
+    return rows
+
+
+def batches(rows: list[dict], shuffle: bool) -> list[list[dict]]:
+    order = torch.randperm(len(rows)).tolist() if shuffle else list(range(len(rows)))
+    found = []
+    for start in range(0, len(order), 50 * args.batch):  # texts of similar length together
+        pool = sorted(order[start : start + 50 * args.batch], key=lambda row: len(rows[row]["input_ids"]))
+        found += [[rows[row] for row in pool[i : i + args.batch]] for i in range(0, len(pool), args.batch)]
+    return [found[i] for i in torch.randperm(len(found)).tolist()] if shuffle else found
+
+
+def logits_of(batch: list[dict]) -> torch.Tensor:
+    features = [{key: row[key] for key in ("input_ids", "token_type_ids", "attention_mask")} for row in batch]
+    inputs = tokenizer.pad(features, return_tensors="pt").to(device)
+    with autocast:
+        output = model(**inputs)
+    if args.task == "sst5":
+        return output.logits.float()[:, None]
+    ends = torch.stack([output.start_logits, output.end_logits], dim=1).float()
+    return ends.masked_fill(inputs["attention_mask"][:, None] == 0, -torch.inf)
+
+
+def measured(rows: list[dict]) -> dict[str, float]:
+    model.train(False)
+    right, golds, said = 0.0, [], []
+    with torch.no_grad():
+        for batch in batches(rows, shuffle=False):
+            guesses = logits_of(batch).argmax(-1).tolist()
+            for row, guess in zip(batch, guesses, strict=True):
+                right += tuple(guess) in {tuple(gold) for gold in row.get("golds", [row["gold"]])}
+                golds.append(row["gold"][0])
+                said.append(guess[0])
+    found = {"n": len(rows), "exact" if args.task == "squad" else "accuracy": right / len(rows)}
+    if args.task == "sst5":
+        from sklearn.metrics import f1_score
+
+        found["macro_f1"] = float(f1_score(golds, said, average="macro"))
+    return found
+
+
+encode = encoded_sentences if args.task == "sst5" else encoded_questions
+train, dev = encode("train"), encode("dev" if args.task == "sst5" else "validation")
+if args.limit:
+    train, dev = train[: args.limit], dev[: args.limit]
+decayed = [weight for weight in model.parameters() if weight.ndim > 1]
+others = [weight for weight in model.parameters() if weight.ndim <= 1]
+optimiser = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}])
+steps = round(args.epochs * (len(train) // args.batch or 1))
+step, started = 0, time.monotonic()
+while step < steps:
+    model.train()
+    for batch in batches(train, shuffle=True):
+        share = min((step + 1) / (0.06 * steps + 1), (steps - step) / steps)
+        for group in optimiser.param_groups:
+            group["lr"] = args.rate * share
+        gold = torch.tensor([row["gold"] for row in batch], device=device)
+        loss = cross_entropy(logits_of(batch).flatten(0, 1), gold.flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        step += 1
+        if step % 200 == 0:
+            print(f"step {step} of {steps}, loss {loss.item():.3f}, {time.monotonic() - started:.0f} s", flush=True)
+        if step >= steps:
+            break
+results = {
+    "task": args.task, "seed": args.seed, "epochs": args.epochs, "batch": args.batch, "rate": args.rate,
+    "steps": steps, "train": len(train), "dev": measured(dev), "seconds": round(time.monotonic() - started, 1),
+    "hardware": torch.cuda.get_device_name() if device == "cuda" else "cpu", "torch": torch.__version__,
+}  # fmt: skip
+args.out.mkdir(parents=True, exist_ok=True)
+model.train(False)
+model.half().save_pretrained(args.out, max_shard_size="12MB")
+tokenizer.save_pretrained(args.out)
+(args.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+print(json.dumps(results))

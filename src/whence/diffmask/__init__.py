@@ -1,0 +1,1 @@
+"""DiffMask: probes that learn which inputs or states a model can do without, and what the paper compares them with."""

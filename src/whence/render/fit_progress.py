@@ -1,0 +1,96 @@
+"""How a fit of DiffMask probes goes, on a terminal: a bar while it runs, a table of its layers when it is done."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TimeRemainingColumn
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from whence.render.visible import visible
+
+if TYPE_CHECKING:
+    from whence.diffmask.diffmask import DiffMask
+    from whence.diffmask.fit import Progress as Standing
+    from whence.diffmask.validation import LayerResult
+
+
+@contextmanager
+def fit_bar(console: Console | None = None) -> Iterator[Callable[[Standing], None]]:
+    """Inside, what is yielded shows where a run stands, on standard error if that is a terminal, and then goes away."""
+    console = console or Console(stderr=True, markup=False, highlight=False, quiet=not sys.stderr.isatty())
+    with _Bar(
+        BarColumn(), MofNCompleteColumn(), _Speed(), TimeRemainingColumn(), console=console, transient=True,
+        disable=not console.is_terminal,
+    ) as bar:  # fmt: skip
+        yield bar.show
+
+
+class _Bar(Progress):
+    """A bar with a line below it that says how the training goes."""
+
+    task: TaskID | None = None
+    line = ""
+
+    def show(self, standing: Standing) -> None:
+        self.line = standing_line(standing)
+        if self.task is None:  # a run that goes on from a checkpoint starts in the middle
+            self.task = self.add_task("", completed=standing.step - 1, total=standing.steps)
+        self.update(self.task, completed=standing.step, total=standing.steps)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        yield Text(self.line, style="dim")
+
+
+class _Speed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:.1f} steps/s")
+
+
+def standing_line(standing: Standing) -> str:
+    """How the training goes, in words."""
+    parts = [f"divergence {standing.divergence:.3f} of {standing.margin:.3f} allowed", f"kept {standing.kept:.0%}"]
+    if standing.validation is not None:
+        parts.append(f"held out: {_summary(standing.validation)}")
+    return ", ".join(parts)
+
+
+def _summary(results: Sequence[LayerResult]) -> str:
+    masked = sum(result.masked for result in results) / len(results)
+    same = [result.agreement for result in results if result.agreement is not None]
+    agreeing = f", agreement {sum(same) / len(same):.3f}" if same else ""
+    return f"masked {masked:.0%}{agreeing}"
+
+
+def fit_view(probes: DiffMask) -> RenderableType:
+    """What a terminal shows of trained probes: how much each layer masks, and what that does to the output."""
+    fitted = probes.fitted_
+    if fitted is None:
+        return Text(str(probes))
+    about = f"{fitted.probes.kind} probes for {visible(fitted.model.id)}"
+    table = Table.grid(padding=(0, 2))
+    for _ in range(4):
+        table.add_column(justify="right", no_wrap=True)
+    table.add_row("layer", "masked", "agreement", "divergence", style="dim")
+    for result in fitted.results:
+        same = "–" if result.agreement is None else f"{result.agreement:.3f}"
+        table.add_row(str(result.layer), f"{result.masked:.3f}", same, f"{result.divergence:.4f}")
+    n_held_out = fitted.results[0].n_texts
+    legend = (
+        f"On {n_held_out} held-out texts, at each layer: the share of tokens that can be masked, how often the model "
+        f"then still says the same, and how far its output moves (allowed: {fitted.margin:.4f}). "
+        f"Trained on {fitted.n_texts} texts in {fitted.seconds:.0f} s."
+    )
+    return Group(
+        Rule(Text(about, style="bold"), style="dim"),
+        Padding(table, (1, 2)),
+        Padding(Text(legend, style="dim"), (0, 2)),
+    )

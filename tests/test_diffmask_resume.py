@@ -1,0 +1,249 @@
+"""A fit that is killed, at any moment, goes on to the very same probes; one that cannot go on says why."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_models
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from tiny_models import TEXTS, tiny
+
+import whence
+from whence import DiffMask
+from whence.diffmask import fit as fitting
+from whence.diffmask.fit import Progress
+from whence.diffmask.probes import Kind
+
+FILES = ["README.md", "config.json", "model.safetensors"]
+CHECKPOINT = "checkpoint.safetensors"
+
+# One process loads everything once and forks a child for each fit. A child writes a checkpoint after every step; it is
+# killed after so many seconds, or by its own hand just before or after so many files were put in their place.
+SCRIPT = """
+import os, signal, sys, time, traceback
+import torch
+torch.set_num_threads(1)
+sys.path.insert(0, sys.argv[1])
+import accelerate, tiny_models, whence
+from whence.diffmask import fit
+fit.CHECKPOINT_SECONDS = 0
+model = tiny_models.tiny("bert")
+replace = os.replace
+
+def dies(place, when):
+    calls = 0
+    def replacing(source, target):
+        nonlocal calls
+        calls += 1
+        if calls == place and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(source, target)
+        if calls == place and when == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+    return replacing
+
+def work(folder, kind, recipe, steps, how, much):
+    if how != "seconds":
+        os.replace = dies(int(much), how)
+    probes = whence.DiffMask(kind, recipe, steps=int(steps), batch_size=2, start=0.0, warm_up=3, learning_rate=0.05)
+    probes.fit(model, tiny_models.TEXTS * 3, folder=folder, validations=4, seed=5)
+
+for line in sys.stdin:
+    order = line.split()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work(*order)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    if order[-2] == "seconds":
+        time.sleep(float(order[-1]))
+        os.kill(child, signal.SIGKILL)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+Run = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Fit in a process of its own and give its exit code: -9 if it was killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(Path(__file__).parent)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def fit(folder: Path, kind: Kind, recipe: str, steps: int, how: str = "before", much: float = 0) -> int:
+        process.stdin.write(f"{folder} {kind} {recipe} {steps} {how} {much}\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+        return int(process.stdout.readline())  # type: ignore[union-attr]
+
+    yield fit
+    process.stdin.close()
+    process.wait(timeout=60)
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def step_of(folder: Path) -> int:
+    if not (folder / CHECKPOINT).exists():
+        return 0
+    with safe_open(folder / CHECKPOINT, framework="pt") as file:
+        return int(json.loads(file.metadata()["record"])["state"]["step"])
+
+
+@pytest.mark.parametrize(("kind", "recipe"), [("hidden", "whence"), ("input", "released")])
+def test_a_fit_killed_at_random_moments_ends_with_the_same_probes(
+    kind: Kind, recipe: str, run: Run, tmp_path: Path
+) -> None:
+    steps = 40
+    assert run(tmp_path / "whole", kind, recipe, steps) == 0
+    expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
+    chance = random.Random(0)
+    reached = []
+    while not (tmp_path / "killed" / "config.json").exists():
+        code = run(tmp_path / "killed", kind, recipe, steps, "seconds", chance.uniform(0.05, 0.15 * (len(reached) + 2)))
+        assert code in (0, -signal.SIGKILL)
+        if code:
+            reached.append(step_of(tmp_path / "killed"))
+        assert len(reached) < 60
+    assert reached == sorted(reached)
+    assert any(0 < step < steps for step in reached), "it was never killed in the middle"
+    if (tmp_path / "killed" / CHECKPOINT).exists():  # killed between its last two breaths
+        assert run(tmp_path / "killed", kind, recipe, steps) == 0
+    assert (tmp_path / "killed" / "model.safetensors").read_bytes() == expected
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_fit_killed_around_any_of_its_writes_ends_with_the_same_probes(when: str, run: Run, tmp_path: Path) -> None:
+    """Three checkpoints, then the weights, the card and the config: killed at each of them."""
+    steps, writes = 3, 6
+    assert run(tmp_path / "whole", "hidden", "whence", steps) == 0
+    expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
+    for place in range(1, writes + 1):
+        folder = tmp_path / str(place)
+        assert run(folder, "hidden", "whence", steps, when, place) == -signal.SIGKILL
+        assert run(folder, "hidden", "whence", steps) == 0
+        assert (folder / "model.safetensors").read_bytes() == expected
+        assert listing(folder) == FILES  # nothing half-written is left
+    assert run(tmp_path / "more", "hidden", "whence", steps, when, writes + 1) == 0  # these were all
+
+
+# What is left when a run breaks off
+
+
+class StoppedError(Exception):
+    """What ends a run in these tests."""
+
+
+@pytest.fixture
+def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a run that broke off after three of eight steps."""
+    monkeypatch.setattr(fitting, "CHECKPOINT_SECONDS", -1)
+
+    def stop(progress: Progress) -> None:
+        if progress.step == 3:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        fit(tmp_path / "probes", progress=stop)
+    assert listing(tmp_path / "probes") == [CHECKPOINT]
+    return tmp_path / "probes"
+
+
+def fit(folder: Path, model: whence.LayeredModel | None = None, texts: Any = None, **settings: Any) -> DiffMask:
+    recipe = {"steps": 8, "batch_size": 2, "start": 0.0, **settings.pop("recipe", {})}
+    probes = DiffMask(settings.pop("kind", "hidden"), **recipe)
+    settings = {"validations": 4, "progress": False, **settings}
+    return probes.fit(model or tiny("bert"), texts or TEXTS * 2, folder=folder, **settings)
+
+
+def test_it_goes_on_where_it_stopped(stopped: Path, tmp_path: Path) -> None:
+    seen: list[int] = []
+    resumed = fit(stopped, progress=lambda progress: seen.append(progress.step))
+    whole = fit(tmp_path / "whole")
+    assert seen == [4, 5, 6, 7, 8]
+    assert listing(stopped) == FILES
+    for one, other in zip(resumed.fitted_.probes.parameters(), whole.fitted_.probes.parameters(), strict=True):  # type: ignore[union-attr]
+        assert torch.equal(one, other)
+    assert resumed.fitted_.history == whole.fitted_.history  # type: ignore[union-attr]
+    assert resumed.fitted_.margin == whole.fitted_.margin  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seed": 1}, "had other seed (0, now 1)"),
+        ({"texts": [*TEXTS, "a good film", "so sad", "no plot"]}, "had other texts"),
+        ({"held_out": ["a good film"]}, "had other texts"),
+        ({"recipe": {"margin": 0.3}}, "had other margin"),
+        ({"recipe": {"steps": 9}}, "had other steps (8, now 9)"),
+        ({"kind": "input"}, "had other kind ('hidden', now 'input')"),
+        ({"patience": None}, "had other patience (5, now None)"),
+        ({"validations": 2}, "had other steps between validations (2, now 4)"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(settings: dict[str, Any], message: str, stopped: Path) -> None:
+    before = (stopped / CHECKPOINT).read_bytes()
+    with pytest.raises(whence.UsageError) as caught:
+        fit(stopped, **settings)
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f"the fit begun in {str(stopped)!r} {message}")
+    assert second == "finish it with the settings it was begun with, or choose another folder"
+    assert (stopped / CHECKPOINT).read_bytes() == before
+
+
+def test_a_checkpoint_on_another_model_is_refused(stopped: Path) -> None:
+    other = whence.load(tiny_models.build("bert", seed=1), tiny_models.wordpiece())
+    with pytest.raises(whence.UsageError, match=r"was on another model \(.* differs\)"):
+        fit(stopped, other)
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "foreign", "without a record", "without a part"])
+def test_a_damaged_checkpoint_says_so(how: str, stopped: Path) -> None:
+    path = stopped / CHECKPOINT
+    tensors = load_file(path)
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    if how == "cut":
+        path.write_bytes(path.read_bytes()[:-1000])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "foreign":
+        path.write_bytes(b"PK\x03\x04 what torch.save writes")
+    elif how == "without a record":
+        save_file(tensors, path)
+    else:
+        save_file({name: value for name, value in tensors.items() if "baselines" not in name}, path, metadata)
+    with pytest.raises(whence.FileError) as caught:
+        fit(stopped)
+    first, second = str(caught.value).splitlines()
+    assert first == f"{str(path)!r} is no checkpoint of a fit"
+    assert second == "remove it to start anew, or choose another folder"
+
+
+def test_a_short_run_writes_no_checkpoint(tmp_path: Path) -> None:
+    seen: list[list[str]] = []
+    fit(tmp_path / "probes", progress=lambda progress: seen.append(listing(tmp_path / "probes")))
+    assert seen == [[]] * 8
+    assert listing(tmp_path / "probes") == FILES
