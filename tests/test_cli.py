@@ -18,7 +18,8 @@ from transformers.utils import logging
 from typer.testing import CliRunner, Result
 
 import whence
-from whence.cli import _parse_options, _parse_value, app
+from whence.cli import app
+from whence.cli.arguments import parse_options, parse_value
 from whence.errors import UsageError
 from whence.explanation import Explanation
 from whence.methods import METHODS
@@ -316,16 +317,16 @@ def test_debug_raises_our_own_errors_too(tiny_folder: str) -> None:
     ],
 )  # fmt: skip
 def test_option_values(text: str, value: Any) -> None:
-    found = _parse_value(text)
+    found = parse_value(text)
     assert found == value
     assert type(found) is type(value)
-    assert _parse_options([f"name={text}"]) == {"name": value}
+    assert parse_options([f"name={text}"]) == {"name": value}
 
 
 @pytest.mark.parametrize("option", ["name", "=3", "a b=3", "--x=1", ""])
 def test_what_is_no_option(option: str) -> None:
     with pytest.raises(UsageError, match="is not an option"):
-        _parse_options([option])
+        parse_options([option])
 
 
 # the process itself
@@ -351,6 +352,11 @@ def test_help_and_version_load_nothing_heavy(option: str, said: str) -> None:
     result = subprocess.run([sys.executable, "-c", LIGHT, option], capture_output=True, text=True, check=True)
     assert said in result.stdout
     assert result.stderr == "loaded:\n"
+
+
+def test_help_lists_the_commands_from_first_need_to_last() -> None:
+    listed = [line.split()[0] for line in done("--help").stdout.split("Commands:\n")[1].splitlines()]
+    assert listed[:2] == ["explain", "compare"]
 
 
 def test_a_closed_pipe_is_no_traceback(tiny_folder: str) -> None:

@@ -18,13 +18,16 @@ PACKAGE = ROOT / "src" / "whence"
 # lower parts never import higher ones; parts in one line may import each other
 STOREYS = (
     ("errors", "words"),
-    ("files",),
+    ("files", "part_of_speech"),
     ("explanation", "explanation_json"),
+    ("metrics",),
     ("targets",),
-    ("embedded",),
+    ("data", "embedded"),
     ("models",),
+    ("lens",),
     ("methods",),
-    ("testing",),
+    ("testing", "games", "diffmask", "attention"),
+    ("scoreboard",),
     ("render",),
     ("cli",),
 )
@@ -78,7 +81,10 @@ def test_exported_names_are_listed_and_exist() -> None:
     assert all(hasattr(whence, name) for name in whence.__all__)
 
 
-HEAVY = ("captum", "matplotlib", "datasets", "pandas", "transformers", "rich", "typer", "scipy", "sklearn")
+HEAVY = (
+    "accelerate", "captum", "datasets", "entmax", "matplotlib", "pandas", "pyarrow", "rich", "scipy", "sklearn",
+    "transformers", "typer",
+)  # fmt: skip
 
 
 def loaded_after(code: str) -> set[str]:

@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from whence.attention.audit import audit_attention
+    from whence.diffmask.diffmask import DiffMask
     from whence.errors import (
         FileError,
         InputError,
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
         WhenceWarning,
     )
     from whence.explanation import Explanation, Layer, Meaning, Token, Word
+    from whence.games.play import hiding_game, revealing_game
+    from whence.lens import decode_layers
     from whence.methods import METHODS
     from whence.methods.explain import explain
     from whence.methods.presets import PRESETS
@@ -27,11 +31,15 @@ if TYPE_CHECKING:
 
 # Names load when they are first used, so that `whence --help` need not wait for torch.
 _HOME = {
+    "whence.attention.audit": ("audit_attention",),
+    "whence.diffmask.diffmask": ("DiffMask",),
     "whence.errors": (
         "FileError", "InputError", "ModelError", "NonFiniteError", "UnknownArchitectureError", "UnknownNameError",
         "UsageError", "WhenceError", "WhenceWarning",
     ),
     "whence.explanation": ("Explanation", "Layer", "Meaning", "Token", "Word"),
+    "whence.games.play": ("hiding_game", "revealing_game"),
+    "whence.lens": ("decode_layers",),
     "whence.methods": ("METHODS",),
     "whence.methods.explain": ("explain",),
     "whence.methods.presets": ("PRESETS",),
@@ -47,6 +55,7 @@ __all__ = [
     "METHODS",
     "PRESETS",
     "Contrast",
+    "DiffMask",
     "Encoding",
     "Explanation",
     "FileError",
@@ -71,8 +80,12 @@ __all__ = [
     "WhenceWarning",
     "Word",
     "WordTokenizer",
+    "audit_attention",
+    "decode_layers",
     "explain",
+    "hiding_game",
     "load",
+    "revealing_game",
 ]
 
 

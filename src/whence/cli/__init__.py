@@ -1,0 +1,49 @@
+"""The command `whence`, a file a command. Everything heavy loads inside the commands, so that help comes at once."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+from typer import Option
+
+from whence.cli import audit, compare, explain, fit, lens, methods
+
+app = typer.Typer(
+    name="whence",
+    help="Which words a text model's decision rests on, at every layer.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# Help lists the commands in this order.
+for command in (explain.explain, compare.compare, lens.lens, fit.fit, audit.audit, methods.methods):
+    app.command()(command)
+
+
+def main() -> None:
+    """The console entry point."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show a character gets its code, not a traceback
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="whence")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"whence {version('whence')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _whence(
+    _: Annotated[
+        bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass

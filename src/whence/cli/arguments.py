@@ -1,0 +1,164 @@
+"""What the commands take: their arguments, and what the words given there mean."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from whence.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from whence.targets import Labels, Target
+
+Texts = Annotated[list[str], Argument(metavar="TEXT", help="Texts; - reads standard input, one text a line.")]
+OneText = Annotated[str, Argument(metavar="TEXT", help="A text; - reads standard input.")]
+ModelName = Annotated[str | None, Option("--model", "-m", metavar="M", help="A folder, a hub id or an embedded name.")]
+DecoderName = Annotated[
+    str | None, Option("--decoder", metavar="D", help="The language model whose head reads states as words.")
+]
+MethodName = Annotated[str | None, Option("--method", metavar="NAME", help="A name from `whence methods`.")]
+MethodNames = Annotated[str, Option("--methods", metavar="A,B,C", help="Names from `whence methods`.")]
+LayerNames = Annotated[str | None, Option("--layers", metavar="LAYERS", help="all, words, or numbers such as 0,3,-1.")]
+TargetName = Annotated[str | None, Option("--target", metavar="LABEL", help="The label to explain, by name or number.")]
+Against = Annotated[str | None, Option("--against", metavar="LABEL", help="Explain why not this label (or span).")]
+ScaleName = Annotated[str | None, Option("--scale", metavar="UNIT", help="logit, probability or log_probability.")]
+Pair = Annotated[str | None, Option("--pair", metavar="TEXT", help="The second text: a context, a hypothesis.")]
+SpanText = Annotated[str | None, Option("--span", metavar="START:END", help="An answer: characters of the pair.")]
+At = Annotated[int | None, Option("--at", metavar="CHARACTER", help="Explain the token at this character.")]
+TaskName = Annotated[str | None, Option("--task", metavar="T", help="What the model is for, if it does not tell.")]
+Revision = Annotated[str | None, Option("--revision", metavar="R", help="The branch, tag or commit of a hub model.")]
+DataName = Annotated[str, Option("--data", metavar="FILE|NAME", help="A file of texts, or a set such as sst2.")]
+DataDir = Annotated[Path | None, Option("--data-dir", metavar="FOLDER", help="Where sets are; else WHENCE_DATA, hub.")]
+Split = Annotated[str | None, Option("--split", metavar="NAME", help="Which part of the data: train, dev or test.")]
+Limit = Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most so many texts, drawn by --seed.")]
+Options = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help="A method's option.")]
+Probes = Annotated[Path | None, Option("--probes", metavar="FOLDER", help="What `whence fit` wrote, for diffmask.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object a line and nothing else.")]
+Save = Annotated[Path | None, Option("--save", metavar="FILE", help="Write the explanation as JSON.")]
+Html = Annotated[Path | None, Option("--html", metavar="FILE", help="Write a page that any browser shows.")]
+Seed = Annotated[int, Option("--seed", metavar="N", help="Makes every random choice repeatable.")]
+BatchTokens = Annotated[int | None, Option("--batch-tokens", metavar="N", help="Lower it if memory runs out.")]
+Words = Annotated[bool, Option("--words/--tokens", help="One line a word or a token.")]
+AllTokens = Annotated[bool, Option("--all-tokens", help="Show every line of a long text.")]
+Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
+
+
+def read_texts(texts: Sequence[str]) -> list[str]:
+    """The texts, with `-` replaced by the lines of standard input; blank lines are passed over, and that is said."""
+    found: list[str] = []
+    for text in texts:
+        if text != "-":
+            found.append(text)
+            continue
+        try:
+            lines = sys.stdin.buffer.read().decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise UsageError(
+                f"standard input is not UTF-8 at byte {error.start}", "convert it, as with iconv"
+            ) from error
+        lines = [line.removesuffix("\r") for line in lines]
+        blank = sum(not line.strip() for line in lines[:-1])
+        if blank:
+            typer.echo(f"note: {blank} blank line{'s' if blank > 1 else ''} of standard input passed over", err=True)
+        found += [line for line in lines if line.strip()]
+    if not found:
+        raise UsageError("there is no text to explain", "give a text, or lines on standard input with -")
+    for text in found:
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise UsageError("a text is not valid Unicode", "give it in UTF-8")
+    return found
+
+
+def parse_settings(layers: str | None, scale: str | None, seed: int, batch_tokens: int | None) -> dict[str, Any]:
+    """The settings of `whence.explain` that every explaining command takes."""
+    return {"layers": parse_layers(layers), "scale": scale, "seed": seed, "batch_tokens": batch_tokens}
+
+
+def parse_layers(layers: str | None) -> list[int | str] | None:
+    """The layers by number or name; what they must be is for the model to say."""
+    if layers is None:
+        return None
+    names = [name.strip() for name in layers.split(",")]
+    return [int(name) if name.removeprefix("-").isdecimal() else name for name in names]
+
+
+def parse_options(options: Sequence[str]) -> dict[str, Any]:
+    """The options by name; see `parse_value`."""
+    found: dict[str, Any] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"{option!r} is not an option", "write NAME=VALUE, as in --option steps=50")
+        found[name] = parse_value(value)
+    return found
+
+
+def parse_value(value: str) -> Any:
+    """A whole number, a number, true, false, none, a list with commas, or else the string itself.
+
+    >>> [parse_value(value) for value in ["50", "0.1", "true", "None", "0,pad", "mask"]]
+    [50, 0.1, True, None, [0, 'pad'], 'mask']
+    """
+    known = {"true": True, "false": False, "none": None}
+    if value.lower() in known:
+        return known[value.lower()]
+    if "," in value:
+        return [parse_value(part.strip()) for part in value.split(",") if part.strip()]
+    numbers: tuple[Callable[[str], Any], ...] = (int, float)
+    for number in numbers:
+        try:
+            return number(value)
+        except ValueError:
+            pass
+    return value
+
+
+def known_methods(names: Sequence[str]) -> list[str]:
+    """The names, checked before a model is loaded; without any, the usual method."""
+    from whence.methods import DECODED, METHODS
+    from whence.methods.explain import DEFAULT_METHOD
+    from whence.methods.presets import PRESETS
+
+    for name in names:
+        if name not in METHODS and name not in DECODED and name not in PRESETS:
+            raise UnknownNameError("method", name, [*METHODS, *PRESETS])
+    return list(names) or [DEFAULT_METHOD]
+
+
+def parse_target(labels: Labels, target: str | None, against: str | None, span: str | None, at: int | None) -> Target:
+    """What --target, --against, --span and --at together ask to explain; without any, the predicted label."""
+    from whence.targets import Contrast, Label
+
+    if span is not None and (target is not None or at is not None):
+        raise UsageError("--span is a target of its own", "leave out --target and --at")
+    if span is not None:
+        this: Any = _parse_span(span)
+        that: Any = None if against is None else _parse_span(against)
+    else:
+        this = Label(None if target in (None, "predicted") else _label(str(target), labels), at)
+        that = None if against is None else Label(_label(against, labels), at)
+    return this if that is None else Contrast(this, that)
+
+
+def _label(name: str, labels: Labels) -> str | int:
+    """A label by name or, where no label has that name, by number."""
+    if name.isdecimal():
+        try:
+            labels.index(name)
+        except UnknownNameError:
+            return int(name)
+    return name
+
+
+def _parse_span(span: str) -> Any:
+    from whence.targets import Span
+
+    start, _, end = span.partition(":")
+    if not (start.isdecimal() and end.isdecimal()):
+        raise UsageError(f"{span!r} is not a span", "write START:END, as in --span 10:15")
+    return Span(int(start), int(end))

@@ -1,0 +1,127 @@
+"""`whence audit`: does the model's attention tell which inputs matter?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from whence.cli.arguments import (
+    BatchTokens,
+    DataDir,
+    Debug,
+    Json,
+    ModelName,
+    Revision,
+    Seed,
+    Split,
+    TaskName,
+    known_methods,
+    read_texts,
+)
+from whence.cli.progress import load_model
+from whence.cli.reporting import errors_reported, print_line, print_views
+from whence.errors import FileError, UsageError
+
+if TYPE_CHECKING:
+    from whence.attention.audit_record import AttentionAudit
+    from whence.models.batching import Text
+    from whence.models.layered import LayeredModel
+
+USUAL_LIMIT = 200  # texts of a data set: enough for narrow intervals, and seconds or minutes of work
+
+SomeTexts = Annotated[list[str] | None, Argument(metavar="TEXT", help="Texts; - reads standard input.")]
+SomeData = Annotated[str | None, Option("--data", metavar="FILE|NAME", help="A file of texts, or a set such as sst2.")]
+SomeLimit = Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many texts of --data.")]
+Measures = Annotated[str | None, Option("--measures", metavar="A,B", help="Names from `whence methods`.")]
+Queries = Annotated[str, Option("--queries", metavar="WHO", help="Whose attention: all, first or last tokens'.")]
+Folder = Annotated[Path | None, Option("--out", metavar="FOLDER", help="Write audit.json and two figures there.")]
+
+
+def audit(
+    texts: SomeTexts = None, model: ModelName = None, data: SomeData = None, data_dir: DataDir = None,
+    split: Split = None, limit: SomeLimit = USUAL_LIMIT, measures: Measures = None, queries: Queries = "all",
+    out: Folder = None, task: TaskName = None, revision: Revision = None, as_json: Json = False, seed: Seed = 0,
+    batch_tokens: BatchTokens = None, debug: Debug = False,
+) -> None:  # fmt: skip
+    """Tell whether the model's attention says which inputs matter, layer by layer.
+
+    Attention is held against importance measures, text by text; some hundred texts make the numbers sure.
+    """
+    with errors_reported(debug):
+        names = [name.strip() for name in (measures or "").split(",") if name.strip()]
+        settings = {"measures": known_methods(names)} if names else {}
+        _check_out(out)
+        given = _texts(texts or [], data, data_dir, split, limit, seed)
+        loaded = load_model(model, task, revision)
+        found = _audit(loaded, given, queries=queries, seed=seed, batch_tokens=batch_tokens, **settings)
+        if out is not None:
+            _write(found, out)
+        if as_json:
+            print_line(found.to_dict())
+            sys.stdout.flush()
+        else:
+            print_views([found])
+
+
+def _texts(
+    texts: Sequence[str], data: str | None, data_dir: Path | None, split: str | None, limit: int, seed: int
+) -> list[Text]:
+    if data is None:
+        if not texts:
+            raise UsageError("there is no text to audit", "give texts, or --data FILE")
+        return list(read_texts(texts))
+    if texts:
+        raise UsageError("texts were given, and --data too", "give one of the two")
+    from whence.data import read
+
+    examples = read(data, data_dir=data_dir, split=split, limit=limit, seed=seed)
+    return [each.text if each.pair is None else (each.text, each.pair) for each in examples]
+
+
+def _audit(model: LayeredModel, texts: Sequence[Text], **settings: object) -> AttentionAudit:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from whence.attention.audit import audit_attention
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        bars: dict[str, object] = {}
+
+        def report(name: str, done: int, total: int) -> None:
+            if name not in bars:
+                bars[name] = progress.add_task(name, total=total)
+            progress.update(bars[name], completed=done)  # type: ignore[arg-type]
+
+        return audit_attention(model, texts, progress=report, **settings)  # type: ignore[arg-type]
+
+
+def _check_out(out: Path | None) -> None:
+    """Before the model runs, so that no work is lost for want of a folder."""
+    if out is None:
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot make the folder {str(out)!r}: {error.strerror}", "choose another") from error
+
+
+def _write(found: AttentionAudit, out: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    from whence.render.audit import plot_agreement, plot_heads
+    from whence.render.visible import visible
+
+    found.save(out / "audit.json")
+    for name, draw in {"agreement": plot_agreement, "heads": plot_heads}.items():
+        ax = draw(found)  # type: ignore[operator]
+        ax.figure.savefig(out / f"{name}.png", dpi=200)
+        pyplot.close(ax.figure)
+    typer.echo(visible(f"audit: {out.absolute()}"), err=True)

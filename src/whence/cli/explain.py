@@ -1,0 +1,79 @@
+"""`whence explain`: the words of each text that the decision rests on."""
+
+from __future__ import annotations
+
+from whence.cli.arguments import (
+    Against,
+    AllTokens,
+    At,
+    BatchTokens,
+    Debug,
+    DecoderName,
+    Html,
+    Json,
+    LayerNames,
+    MethodName,
+    ModelName,
+    Options,
+    Pair,
+    Probes,
+    Revision,
+    Save,
+    ScaleName,
+    Seed,
+    SpanText,
+    TargetName,
+    TaskName,
+    Texts,
+    Words,
+    known_methods,
+    parse_options,
+    parse_settings,
+    parse_target,
+    read_texts,
+)
+from whence.cli.progress import explain_texts, lenses_of, load_model
+from whence.cli.reporting import (
+    check_page,
+    errors_reported,
+    print_json,
+    print_views,
+    repeat_warnings,
+    write_page,
+)
+from whence.errors import UsageError
+
+
+def explain(
+    texts: Texts, model: ModelName = None, method: MethodName = None, layers: LayerNames = None,
+    target: TargetName = None, against: Against = None, scale: ScaleName = None, pair: Pair = None,
+    span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None,
+    decoder: DecoderName = None, option: Options = None, probes: Probes = None,
+    as_json: Json = False, save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
+    words: Words = True, all_tokens: AllTokens = False, debug: Debug = False,
+) -> None:  # fmt: skip
+    """Tell which words of each text the model's decision rests on.
+
+    Write -- before a text that begins with a dash.
+    """
+    with errors_reported(debug):
+        given = read_texts(texts)
+        if save is not None and len(given) != 1:
+            raise UsageError(f"--save holds one explanation, but there are {len(given)} texts", "use --json > FILE")
+        check_page(html)
+        settings = parse_settings(layers, scale, seed, batch_tokens)
+        options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
+        method = known_methods([method or "diffmask"] if method or probes else [])[0]
+        loaded = load_model(model, task, revision, decoder)
+        wanted = parse_target(loaded.reading.labels, target, against, span, at)
+        explanations = explain_texts(loaded, given, pair, method, target=wanted, **settings, **options)
+        if save is not None:
+            explanations[0].save(save)
+        if as_json:
+            print_json(explanations)
+        else:
+            from whence.render.terminal import explanation_view
+
+            print_views(explanation_view(each, words=words, everything=all_tokens) for each in explanations)
+        repeat_warnings(explanations, as_json)
+        write_page(explanations, html, lenses_of(loaded, explanations) if html else [])

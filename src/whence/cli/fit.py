@@ -1,0 +1,145 @@
+"""`whence fit`: train DiffMask probes for a model."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
+
+from whence.cli.arguments import (
+    BatchTokens,
+    DataDir,
+    DataName,
+    Debug,
+    Json,
+    Limit,
+    ModelName,
+    Revision,
+    Seed,
+    Split,
+    TaskName,
+    parse_options,
+)
+from whence.cli.progress import load_model
+from whence.cli.reporting import errors_reported, print_line, print_views
+from whence.errors import WhenceWarning
+
+if TYPE_CHECKING:
+    from whence.diffmask.diffmask import DiffMask
+    from whence.models.batching import Text
+    from whence.models.layered import LayeredModel
+
+Folder = Annotated[
+    Path, Option("--out", metavar="FOLDER", help="Where the probes go; a killed run goes on from there.")
+]
+KindName = Annotated[
+    str, Option("--kind", metavar="KIND", help="input (what a layer knows) or hidden (what it stores).")
+]
+RecipeName = Annotated[str, Option("--recipe", metavar="NAME", help="whence, released or paper: how to train.")]
+Steps = Annotated[int | None, Option("--steps", metavar="N", min=1, help="Training steps.")]
+Margin = Annotated[float | None, Option("--margin", metavar="X", help="How far the output may move.")]
+BatchSize = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help="Texts a step.")]
+Settings = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help="A recipe's setting.")]
+HeldOut = Annotated[
+    str | None, Option("--held-out", metavar="FILE|NAME", help="Texts to judge by; else a tenth of --data.")
+]
+
+
+def fit(
+    data: DataName, out: Folder, model: ModelName = None, kind: KindName = "input", recipe: RecipeName = "whence",
+    steps: Steps = None, margin: Margin = None, batch_size: BatchSize = None, option: Settings = None,
+    held_out: HeldOut = None, data_dir: DataDir = None, split: Split = None, limit: Limit = None,
+    task: TaskName = None, revision: Revision = None, as_json: Json = False, seed: Seed = 0,
+    batch_tokens: BatchTokens = None, debug: Debug = False,
+) -> None:  # fmt: skip
+    """Train probes that tell which words (or states) the model can do without.
+
+    On the GPU if there is one, on several with torchrun. Labels are not needed.
+    Then: whence explain TEXT --model M --probes FOLDER
+    """
+    with errors_reported(debug):
+        from accelerate import PartialState  # type: ignore[import-untyped]
+
+        from whence.diffmask.diffmask import DiffMask
+        from whence.diffmask.folder import free
+
+        given = {"steps": steps, "margin": margin, "batch_size": batch_size}
+        changes = parse_options(option or []) | {name: value for name, value in given.items() if value is not None}
+        probes = DiffMask(kind, recipe, **changes)  # type: ignore[arg-type]
+        free(out)
+        texts = _texts(data, data_dir, split or _training_split(data), limit, seed)
+        judging = None if held_out is None else _texts(held_out, data_dir, None, None, seed)
+        loaded = load_model(model, task, revision)
+        processes = PartialState()
+        if processes.device.type == "cuda":
+            loaded.module.to(processes.device)
+        _fit(probes, loaded, texts, out, held_out=judging, seed=seed, batch_tokens=batch_tokens)
+        if not processes.is_main_process:
+            return
+        if as_json:
+            _print_json(probes, out)
+        else:
+            from whence.render.fit_progress import fit_view
+
+            print_views([fit_view(probes)])
+        _say(f"probes: {out.absolute()}")
+
+
+def _training_split(data: str) -> str | None:
+    """Of a known set the part to train on, of a file everything."""
+    from whence.data import KNOWN
+
+    return "train" if data in KNOWN else None
+
+
+def _texts(data: str, data_dir: Path | None, split: str | None, limit: int | None, seed: int) -> list[Text]:
+    from whence.data import KNOWN, read
+
+    examples = read(data, data_dir=data_dir if data in KNOWN else None, split=split, limit=limit, seed=seed)
+    return [example.as_input for example in examples]
+
+
+def _fit(probes: DiffMask, model: LayeredModel, texts: Sequence[Text], out: Path, **settings: Any) -> None:
+    from whence.diffmask.checkpoint import NAME as CHECKPOINT
+
+    if (out / CHECKPOINT).exists():
+        _say(f"note: going on with the fit begun in {out}")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", WhenceWarning)
+            probes.fit(model, texts, folder=out, **settings)
+    except KeyboardInterrupt:
+        from_there = "goes on from there" if (out / CHECKPOINT).exists() else "begins anew, as nothing was saved yet"
+        _say(f"stopped: the same command {from_there}")
+        raise typer.Exit(1) from None
+    for warning in caught:
+        if issubclass(warning.category, WhenceWarning):
+            _say(f"warning: {warning.message}")
+
+
+def _print_json(probes: DiffMask, out: Path) -> None:
+    fitted = probes.fitted_
+    assert fitted is not None, "fit has just set it"
+    print_line(
+        {
+            "folder": str(out.absolute()),
+            "kind": probes.kind,
+            "model": fitted.model.id,
+            "n_texts": fitted.n_texts,
+            "margin": fitted.margin,
+            "seconds": round(fitted.seconds, 1),
+            "results": [result.to_dict() for result in fitted.results],
+        }
+    )
+    sys.stdout.flush()
+
+
+def _say(line: str) -> None:
+    from whence.render.visible import visible
+
+    typer.echo(visible(line), err=True)

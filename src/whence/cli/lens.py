@@ -1,0 +1,65 @@
+"""`whence lens`: the words that a language-model head reads at each layer."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from typer import Option
+
+from whence.cli.arguments import (
+    AllTokens,
+    Debug,
+    DecoderName,
+    Html,
+    Json,
+    LayerNames,
+    ModelName,
+    OneText,
+    Pair,
+    Revision,
+    TaskName,
+    parse_layers,
+    read_texts,
+)
+from whence.cli.progress import load_model
+from whence.cli.reporting import check_page, errors_reported, print_line, print_views
+from whence.errors import UsageError
+
+Top = Annotated[int, Option("--top", metavar="K", help="How many words at each position.")]
+
+
+def lens(
+    text: OneText, model: ModelName = None, decoder: DecoderName = None, layers: LayerNames = None, top: Top = 5,
+    pair: Pair = None, task: TaskName = None, revision: Revision = None, as_json: Json = False, html: Html = None,
+    all_tokens: AllTokens = False, debug: Debug = False,
+) -> None:  # fmt: skip
+    """Show the words that a language-model head reads at each layer of a text.
+
+    One layer alone is shown with all the words asked for.
+    """
+    with errors_reported(debug):
+        given = read_texts([text])
+        if len(given) != 1:
+            raise UsageError(f"a lens shows one text, but there are {len(given)}", "give one line")
+        check_page(html)
+        loaded = load_model(model, task, revision, decoder)
+
+        from whence.lens import decode_layers
+        from whence.render.lens import lens_view
+        from whence.render.visible import visible
+
+        source = given[0] if pair is None else (given[0], pair)
+        found = decode_layers(loaded, source, top, parse_layers(layers) or "all")  # type: ignore[arg-type]
+        if as_json:
+            print_line(found.to_dict())
+            sys.stdout.flush()
+        else:
+            print_views([lens_view(found, everything=all_tokens)])
+        if as_json or not sys.stdout.isatty():
+            for warning in found.warnings:
+                typer.echo(visible(f"warning: {warning}"), err=True)
+        if html is not None:
+            found.to_html(html)
+            typer.echo(visible(f"page: {html.absolute()}"), err=True)
