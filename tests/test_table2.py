@@ -1,0 +1,123 @@
+"""The experiment behind Table 2: its measures on paper, and the whole of it at toy size."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from planted_truth import needs_both
+
+import whence
+from whence.diffmask.erasure import KeptSets, smallest_kept_sets
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments" / "diffmask"))
+
+import table2
+
+THINGS, GRADES = ["film", "plot", "story"], ["awful", "bad", "plain", "good", "wonderful"]
+
+
+def optimum(*sets: tuple[int, ...]) -> KeptSets:
+    return KeptSets((), sets, len(sets[0]), True, 1)
+
+
+@pytest.mark.parametrize(
+    ("kept", "optima", "expected"),
+    [
+        ({1, 2}, [(1, 2)], (1, 1, 1)),
+        ({1, 2, 3, 4}, [(1, 2)], (0.5, 1, 2 / 3)),
+        ({1}, [(1, 2)], (1, 0.5, 2 / 3)),
+        ({5}, [(1, 2)], (0, 0, 0)),
+        ({1, 3}, [(1, 2), (2, 4), (1, 3)], (1, 1, 1)),
+        (set(), [()], (1, 1, 1)),
+        ({1}, [()], (0, 0, 0)),
+        (set(), [(1,)], (0, 0, 0)),
+    ],
+)
+def test_the_best_matching_optimum_counts(
+    kept: set[int], optima: list[tuple[int, ...]], expected: tuple[float, ...]
+) -> None:
+    assert table2.against(kept, optimum(*optima)) == pytest.approx(expected)
+
+
+def test_what_is_kept_is_judged_by_the_constraint() -> None:
+    texts = ["this good old film", "good film"]
+    moved = table2.moved_by(needs_both(), texts, [{1, 3}, {0}])
+    assert moved[0] == pytest.approx(0, abs=1e-6)
+    assert moved[1] > table2.MARGIN
+
+
+def test_a_row_on_a_model_whose_optima_are_known() -> None:
+    """Two texts whose smallest sets DiffMask finds: full marks, and the share of tokens dropped."""
+    texts = ["this good old film", "good film"]
+    model = needs_both()
+    optima = smallest_kept_sets(model, texts, constraint="divergence", margin=table2.MARGIN)
+    row = table2.measure(model, "DiffMask", texts, optima, seeds=[0, 1], steps=300, rate=0.1)
+    assert [row[name] for name in ("precision", "recall", "f1", "optimality", "constraint met")] == [100] * 5
+    assert row["sparsity"] == pytest.approx(100 * 2 / 6, abs=0.01)
+    assert row["each_seed"]["f1"] == [100, 100]
+    few = table2.measure(model, "DiffMask", texts, optima, seeds=[0], steps=1)
+    assert (few["optimality"], few["sparsity"], few["recall"]) == (50, 0, 100), "one step drops nothing"
+    assert few["f1"] == pytest.approx(100 * (2 / 3 + 1) / 2, abs=0.01)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    chance = random.Random(0)
+    rows: list[dict[str, Any]] = []
+    for split, number in (("train", 200), ("dev", 12)):
+        for _ in range(number):
+            label = chance.randrange(5)
+            text = f"the {chance.choice(THINGS)} is {GRADES[label]} ."
+            rows.append({"split": split, "sentence": text, "label": label, "token_labels": [2] * len(text.split())})
+    rows.append({"split": "dev", "sentence": "so very " * 20, "label": 2, "token_labels": [2] * 40})
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "sst5_trees.parquet")
+    return folder
+
+
+def run(data: Path, out: Path, arguments: str) -> None:
+    table2.main([*arguments.split(), "--device", "cpu", "--data-dir", str(data), "--out", str(out)])
+
+
+def test_the_whole_table_at_toy_size(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table2, "ROWS", {name: table2.ROWS[name] for name in ("DiffMask", "REINFORCE, released")})
+    run(data, tmp_path / "table2.json", "--limit 6 --seeds 0 1 --steps 40 --width 8 --epochs 3 --budget 300")
+    record = json.loads((tmp_path / "table2.json").read_text())
+    assert record["paper"]["DiffMask"]["optimality"] == 45.33
+    assert (record["search"]["sentences"], record["search"]["sentences_in_all"]) == (6, 13)
+    assert sum(record["search"]["sizes"].values()) == 6 - record["search"]["not_solved"]
+    assert set(record["rows"]) == {"DiffMask", "REINFORCE, released"}
+    for row in record["rows"].values():
+        assert (
+            0 <= row["confidence_intervals_95"]["f1"][0] <= row["f1"] <= row["confidence_intervals_95"]["f1"][1] <= 100
+        )
+        assert row["settings"]["steps"] == 40
+        assert row["constraint met"] == 100, "the smallest mask within the margin was chosen"
+    assert "/" not in json.dumps(record["model"]), "no path of this machine"
+
+
+def test_the_gru_learns(data: Path) -> None:
+    model = table2.train_gru(data, "cpu", width=16, epochs=20, seed=0)
+    assert table2.accuracy(model, data, "train") > 0.6
+    assert all(weight.requires_grad is False for weight in model.stack.embedding.parameters())
+    words = whence.load().stack.embedding.weight
+    assert np.array_equal(model.stack.embedding.weight.numpy(), words.detach().numpy())
+
+
+def test_a_folder_serves_as_the_model(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded = whence.load()
+    monkeypatch.setattr(table2.whence, "load", lambda name: embedded)
+    monkeypatch.setattr(table2, "ROWS", {"REINFORCE, corrected": table2.ROWS["REINFORCE, corrected"]})
+    out = tmp_path / "new" / "table2.json"
+    run(data, out, "--model some-folder --limit 2 --seeds 0 --steps 5 --budget 50")
+    record = json.loads(out.read_text())
+    assert record["model"]["name"] == "BERT"
+    assert record["search"]["sentences"] == 2
