@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from whence.models.inputs import Encoding, Inputs, WordTokenizer
     from whence.models.layered import LayeredModel, States
     from whence.models.loading import load
+    from whence.scoreboard.evaluate import evaluate
     from whence.targets import Contrast, Label, Span
 
 # Names load when they are first used, so that `whence --help` need not wait for torch.
@@ -47,6 +48,7 @@ _HOME = {
     "whence.models.inputs": ("Encoding", "Inputs", "WordTokenizer"),
     "whence.models.layered": ("LayeredModel", "States"),
     "whence.models.loading": ("load",),
+    "whence.scoreboard.evaluate": ("evaluate",),
     "whence.targets": ("Contrast", "Label", "Span"),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -82,6 +84,7 @@ __all__ = [
     "WordTokenizer",
     "audit_attention",
     "decode_layers",
+    "evaluate",
     "explain",
     "hiding_game",
     "load",

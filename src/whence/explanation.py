@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from whence.errors import UnknownNameError
+from whence.errors import UnknownNameError, UsageError
+from whence.words import word_of, word_spans
 
 if TYPE_CHECKING:
     import pandas
@@ -140,6 +141,57 @@ class Explanation:
     completeness_errors: tuple[float, ...] | None = None
     whence_version: str = field(default="")
 
+    @classmethod
+    def from_scores(
+        cls,
+        text: str,
+        tokens: Sequence[str | Token],
+        scores: Sequence[float] | Float[np.ndarray, " token"] | Float[np.ndarray, "layer token"],
+        *,
+        pair: str | None = None,
+        method: str = "outside",
+        layers: Sequence[Layer] = ("words",),
+        meaning: Meaning | None = None,
+        prediction: Prediction | None = None,
+        model: ModelRecord | None = None,
+        cost: Cost | None = None,
+    ) -> Explanation:
+        """Scores from elsewhere (your own method, another library, people) as an explanation, to show and to judge.
+
+        >>> e = Explanation.from_scores("an unhappy film", ["an", "un", "##happy", "film"], [0, 0.4, 0.5, 0.1])
+        >>> [(word.text, round(word.score, 2)) for word in e.words()]
+        [('an', 0.0), ('unhappy', 0.9), ('film', 0.1)]
+
+        Args:
+            tokens: pieces of the text in order, as strings (marks of sub-words such as ## are looked through; what is
+                not in the text, such as [CLS], is special) or as tokens.
+            scores: one a token, or a row a layer.
+            meaning: what a score says; by default something signed that adds up.
+        """
+        table = np.array(scores, dtype=np.float32).reshape(-1, len(tokens) if len(tokens) else 1)
+        if table.shape != (len(layers), len(tokens)) or not len(tokens):
+            raise UsageError(
+                f"{np.size(scores)} scores do not fit {len(tokens)} tokens at {len(layers)} layers", "give one each"
+            )
+        if not np.isfinite(table).all():
+            raise UsageError("some scores are not finite numbers", "look for NaN in the scores")
+        table.setflags(write=False)
+        return cls(
+            text=text,
+            pair=pair,
+            tokens=_placed(text, pair, tokens),
+            layers=tuple(layers),
+            scores=table,
+            meaning=meaning or Meaning("score", "what its maker says", signed=True, additive=True),
+            prediction=prediction or Prediction("unknown", 0, None, {}),
+            target=ExplainedTarget("unknown" if prediction is None else prediction.label, "logit", 0.0),
+            method=method,
+            options={},
+            model=model or ModelRecord("unknown", None, "unknown", "unknown"),
+            seed=0,
+            cost=cost or Cost(0, 0, 0.0),
+        )
+
     def row(self, layer: Layer | None = None) -> Float[np.ndarray, " token"]:
         """The scores of all tokens at one layer; by default the layer nearest the input."""
         layer = self.layers[0] if layer is None else layer
@@ -257,3 +309,39 @@ class Explanation:
         return self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+_MARKS = ("##", "Ġ", "▁", "Ċ")  # with which tokenizers mark that a piece goes on, or that a word begins
+
+
+def _placed(text: str, pair: str | None, tokens: Sequence[str | Token]) -> tuple[Token, ...]:
+    """Tokens with their places in the text (then in the pair), found in order; any case will do."""
+    sources = [text] if pair is None else [text, pair]
+    spans = [word_spans(source) for source in sources]
+    found: list[Token] = []
+    segment = position = 0
+    for token in tokens:
+        if isinstance(token, Token):
+            found.append(token)
+            continue
+        piece = token
+        for mark in _MARKS:
+            piece = piece.removeprefix(mark)
+        piece = _lower(piece.strip())
+        for candidate in range(segment, len(sources)):
+            start = _lower(sources[candidate]).find(piece, position if candidate == segment else 0)
+            if piece and start >= 0:
+                segment, position = candidate, start + len(piece)
+                word = word_of(start, position, sources[candidate], spans[candidate])
+                found.append(Token(token, -1, start, position, segment, word=word))
+                break
+        else:
+            found.append(Token(token, -1, position, position, segment, special=True))
+    if all(token.special for token in found):
+        raise UsageError("none of the tokens is in the text", "give the tokens of this text, in order")
+    return tuple(found)
+
+
+def _lower(text: str) -> str:
+    """In small letters, each character still one: those that would become two, and move the others, stay."""
+    return "".join(lower if len(lower := character.lower()) == 1 else character for character in text)

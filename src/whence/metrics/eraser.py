@@ -47,8 +47,9 @@ def mass_counts(ordered: Float[np.ndarray, " token"], masses: Sequence[float] = 
     total = mass.sum()
     if total <= 0:
         return np.zeros(len(shares), dtype=int)
-    counts: Int[np.ndarray, " bin"] = np.searchsorted(np.round(np.cumsum(mass) / total, 9), shares) + 1
-    return np.minimum(counts, len(mass))
+    reached = np.searchsorted(np.round(np.cumsum(mass) / total, 9), shares) + 1
+    counts: Int[np.ndarray, " bin"] = np.minimum(reached, len(mass))
+    return counts
 
 
 def comprehensiveness(

@@ -483,7 +483,8 @@ function begin() {
   byId("sort").querySelector('[value="disagreement"]').hidden = data.texts.every((entry) => entry.runs.length < 2);
   listen();
   if (several) arrange("", "given");
-  showText(0);
+  const asked = Number(/^#text-(\d+)$/.exec(location.hash)?.[1] ?? 0); // so that other pages can link to a text
+  showText(asked < data.texts.length ? asked : 0);
   if (several) findTexts();
 }
 

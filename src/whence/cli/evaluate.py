@@ -1,0 +1,190 @@
+"""`whence evaluate`: which explanation to believe, for this model, on these texts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Option
+
+from whence.cli.arguments import (
+    BatchTokens,
+    DataDir,
+    DataName,
+    Debug,
+    DecoderName,
+    Json,
+    ModelName,
+    Probes,
+    Revision,
+    Seed,
+    Split,
+    TaskName,
+    known_methods,
+    parse_options,
+)
+from whence.cli.progress import load_model
+from whence.cli.reporting import errors_reported, print_line, print_views
+from whence.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from whence.data import Example
+    from whence.explanation import Layer
+    from whence.models.layered import LayeredModel
+    from whence.scoreboard.board import Scoreboard
+    from whence.scoreboard.trial import Report
+
+USUAL_LIMIT = 200  # texts: enough for narrow intervals, and minutes of work
+
+Folder = Annotated[
+    Path, Option("--out", metavar="FOLDER", help="Where the board goes; a killed run goes on from there.")
+]
+SomeMethods = Annotated[
+    str | None, Option("--methods", metavar="A,B,C", help="Names from `whence methods`; without it all that work.")
+]
+MetricNames = Annotated[str | None, Option("--metrics", metavar="A,B", help="Metrics or groups; see docs/metrics.md.")]
+LayerName = Annotated[str, Option("--layer", metavar="LAYER", help="best (chosen on held-out texts), each, or one.")]
+HideName = Annotated[str, Option("--hide", metavar="WAY", help="How a token is hidden.")]
+SomeLimit = Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many texts, drawn by --seed.")]
+MethodOptions = Annotated[
+    list[str] | None, Option("--option", "-o", metavar="METHOD.NAME=VALUE", help="A method's option.")
+]
+
+
+def evaluate(
+    data: DataName, out: Folder, model: ModelName = None, methods: SomeMethods = None, metrics: MetricNames = None,
+    layer: LayerName = "best", hide: HideName = "auto", option: MethodOptions = None, probes: Probes = None,
+    data_dir: DataDir = None, split: Split = None, limit: SomeLimit = USUAL_LIMIT, task: TaskName = None,
+    revision: Revision = None, decoder: DecoderName = None, as_json: Json = False, seed: Seed = 0,
+    batch_tokens: BatchTokens = None, debug: Debug = False,
+) -> None:  # fmt: skip
+    """Tell which explanation to believe, for this model, on these texts.
+
+    Every method explains the same texts and is judged by the same tests, beside controls that know nothing, or
+    everything. Gold labels and people's marks are used where the data has them.
+    """
+    with errors_reported(debug):
+        from whence.scoreboard.metric_table import chosen_metrics
+
+        names = None if methods is None else known_methods(_names(methods))
+        chosen_metrics(None if metrics is None else _names(metrics))
+        options = _method_options(option or [], probes)
+        examples, choosing = _examples(data, data_dir, split, limit, seed, layer)
+        loaded = load_model(model, task, revision, decoder)
+        board = _evaluate(
+            loaded, examples, methods=names, metrics=None if metrics is None else _names(metrics), options=options,
+            layer=_layer(layer), held_out=choosing, hide=hide, folder=out, seed=seed, batch_tokens=batch_tokens,
+        )  # fmt: skip
+        _write(board, out)
+        if as_json:
+            print_line(board.to_dict())
+            sys.stdout.flush()
+        else:
+            print_views([board])
+
+
+def _names(listing: str) -> list[str]:
+    return [name.strip() for name in listing.split(",") if name.strip()]
+
+
+def _method_options(options: Sequence[str], probes: Path | None) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {} if probes is None else {"diffmask": {"probes": probes}}
+    for each in options:
+        method, dot, rest = each.partition(".")
+        if not dot or "=" not in rest or "=" in method:
+            raise UsageError(f"{each!r} is not an option", "write METHOD.NAME=VALUE, as in --option lime.samples=200")
+        known_methods([method])
+        found.setdefault(method, {}).update(parse_options([rest]))
+    return found
+
+
+def _layer(layer: str) -> Layer | str:
+    return int(layer) if layer.removeprefix("-").isdecimal() else layer
+
+
+def _examples(
+    data: str, data_dir: Path | None, split: str | None, limit: int, seed: int, layer: str
+) -> tuple[list[Example], list[Any] | None]:
+    """The texts to judge, and others to choose layers on where the data has more than are judged."""
+    from whence.data import KNOWN, read
+    from whence.scoreboard.evaluate import HELD_OUT
+
+    where = data_dir if data in KNOWN else None
+    examples = read(data, data_dir=where, split=split, limit=limit + HELD_OUT, seed=seed)
+    if layer != "best" or len(examples) < limit + HELD_OUT:
+        return examples[:limit], None
+    every = len(examples) / HELD_OUT
+    aside = {int(number * every) for number in range(HELD_OUT)}
+    return (
+        [example for place, example in enumerate(examples) if place not in aside],
+        [example.as_input for place, example in enumerate(examples) if place in aside],
+    )
+
+
+def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any) -> Scoreboard:
+    from whence.scoreboard.evaluate import evaluate as evaluate_methods
+    from whence.scoreboard.rationales import leaf_rationale
+
+    rationales = [leaf_rationale(example) for example in examples]
+    with _progress() as report:
+        return evaluate_methods(
+            model,
+            [example.as_input for example in examples],
+            _labels(model, examples),
+            rationales=None if all(rationale is None for rationale in rationales) else rationales,
+            progress=report,
+            **settings,
+        )
+
+
+def _labels(model: LayeredModel, examples: Sequence[Example]) -> list[int] | None:
+    """Gold labels in the model's own numbering; none where texts lack them or they are not the model's."""
+    from whence.data import labels_as_ids
+
+    if any(example.label is None for example in examples):
+        return None
+    try:
+        return labels_as_ids(examples, model.reading.labels)
+    except (UsageError, UnknownNameError) as error:
+        _say(f"note: judged without gold labels: {error.problem}")
+        return None
+
+
+@contextmanager
+def _progress() -> Iterator[Report]:
+    """A bar a step on a terminal; elsewhere a line whenever a step is done."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    if not sys.stderr.isatty():
+        yield lambda step, done, total: _say(f"{step}: {done} of {total}") if done else None
+        return
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bars: dict[str, Any] = {}
+
+        def report(step: str, done: int, total: int) -> None:
+            if step not in bars:
+                bars[step] = progress.add_task(step, total=total)
+            progress.update(bars[step], completed=done)
+
+        yield report
+
+
+def _write(board: Scoreboard, out: Path) -> None:
+    from whence.files import write_whole
+    from whence.render.scoreboard_page import texts_page
+
+    board.save(out)
+    write_whole(texts_page(board), out / "texts.html")
+    board.to_html(out / "scoreboard.html", texts="texts.html")
+    _say(f"board: {(out / 'scoreboard.html').absolute()}")
+
+
+def _say(line: str) -> None:
+    from whence.render.visible import visible
+
+    typer.echo(visible(line), err=True)

@@ -1,0 +1,92 @@
+"""A scoreboard on a terminal: the verdict first, then the numbers it comes from."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from whence.render.visible import visible
+from whence.scoreboard.board import Entry, Scoreboard
+from whence.scoreboard.metric_table import METRICS
+
+_COLUMNS = (
+    "faithfulness",
+    "comprehensiveness",
+    "sufficiency",
+    "monotonicity",
+    "seed_stability",
+    "randomisation",
+    "auprc",
+)
+_HEADS = {
+    "faithfulness": "faithful ↑", "comprehensiveness": "compreh. ↑", "sufficiency": "suffic. ↓",
+    "monotonicity": "monot. ↑", "seed_stability": "seeds ↑", "randomisation": "random w. ↓", "auprc": "AUPRC ↑",
+}  # fmt: skip
+
+
+def board_view(board: Scoreboard) -> RenderableType:
+    """What a terminal shows of a scoreboard."""
+    verdict = board.verdict
+    texts = f"{board.n_texts} text{'s' if board.n_texts != 1 else ''}"
+    return Group(
+        Rule(Text(f"scoreboard: {visible(board.model.id)}, {texts}", style="bold"), style="dim"),
+        Padding(Text(visible(verdict.answer), style="bold"), (1, 2)),
+        *(Padding(Text(f"- {visible(reason)}"), (0, 2)) for reason in verdict.reasons),
+        *(Padding(Text(f"! {visible(warning)}", style="bold yellow"), (0, 2)) for warning in board.warnings),
+        Text(),
+        Padding(_table(board), (0, 2)),
+        Padding(Text(_legend(board), style="dim"), (1, 2, 0, 2)),
+        *(
+            Padding(Text(f"left out: {visible(name)} ({visible(reason)})", style="dim"), (0, 2))
+            for name, reason in board.left_out.items()
+        ),
+    )
+
+
+def _table(board: Scoreboard) -> Table:
+    shown = [metric for metric in _COLUMNS if metric in board.metrics]
+    table = Table.grid(padding=(0, 2))
+    for column in range(len(shown) + 4):
+        table.add_column(justify="left" if column == 1 else "right", no_wrap=True)
+    table.add_row("rank", "method", "layer", *(_HEADS[metric] for metric in shown), "passes", style="dim")
+    entries = {entry.name: entry for entry in board.entries}
+    for place in board.ranking().places:
+        entry = entries[place.name]
+        first, last = place.ranks
+        rank = "" if entry.kind == "control" else str(first) if first == last else f"{first}–{last}"
+        name = Text(visible(entry.name), style="dim" if entry.kind == "control" else "bold")
+        if entry.name in board.flagged and entry.kind != "control":
+            name.append(" ignores the model", style="bold red")
+        cells = [_cell(board, entry, metric) for metric in shown]
+        table.add_row(rank, name, str(entry.layer), *cells, _passes(board, entry))
+    return table
+
+
+def _cell(board: Scoreboard, entry: Entry, metric: str) -> Text:
+    found = board.interval(entry.name, metric)
+    if found is None:
+        return Text("–", style="dim")
+    text = Text(f"{found.mean:.2f}")
+    if metric == "faithfulness":
+        text.append(f" [{found.low:.2f}, {found.high:.2f}]", style="dim")
+    return text
+
+
+def _passes(board: Scoreboard, entry: Entry) -> str:
+    found = [board.interval(entry.name, each) if each in board.metrics else None for each in ("forwards", "backwards")]
+    if found[0] is None:
+        return "–"
+    back = f" + {found[1].mean:.0f} back" if found[1] is not None and found[1].mean else ""
+    return f"{found[0].mean:.0f}{back}"
+
+
+def _legend(board: Scoreboard) -> str:
+    shown = [metric for metric in _COLUMNS if metric in board.metrics]
+    parts = [f"{_HEADS[metric][:-2]}: {METRICS[metric].sentence}" for metric in shown]
+    return (
+        "Ranks that the texts leave open are given as a range (paired tests, Holm, 5 %). "
+        f"{'. '.join(parts)}. random and oracle are controls: the one knows nothing, the other has seen the test."
+    )

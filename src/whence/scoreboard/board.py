@@ -1,0 +1,242 @@
+"""The scoreboard: what every entrant got on every text, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whence.errors import UnknownNameError
+from whence.explanation import Cost, Explanation, Layer, Meaning, ModelRecord, Prediction, Token
+from whence.metrics.confidence import Interval, mean_interval
+from whence.metrics.rank_correlation import kendall_tau
+from whence.scoreboard.faithfulness import CURVES, GRID
+from whence.scoreboard.metric_table import HEADLINE
+from whence.scoreboard.randomisation import UNMOVED
+
+if TYPE_CHECKING:
+    import pandas
+    from jaxtyping import Float
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from whence.scoreboard.ranking import Ranking
+    from whence.scoreboard.trial import Kind
+    from whence.scoreboard.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One that took part. `chosen_from` are the layers among which its layer was chosen on held-out texts; `memory` is
+    in bytes; `note` says why a step could not be done."""
+
+    name: str
+    kind: Kind
+    layer: Layer
+    chosen_from: tuple[Layer, ...]
+    options: Mapping[str, str]
+    meaning: Meaning
+    memory: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class JudgedText:
+    """A text as the model reads it, what the model says of it, and what people say."""
+
+    text: str
+    pair: str | None
+    tokens: tuple[Token, ...]
+    prediction: str
+    probability: float
+    gold: str | None = None
+    rationale: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Scoreboard:
+    """Which explanation should I believe, for this model, on these texts?
+
+    `values[metric][i, j]` is what entry i got on text j, NaN where it is undefined or was not tried; `curves` follows
+    `CURVES` and `GRID`; `randomised[i, s, j]` is the τ-b left at stage s of the weight-randomisation control.
+
+    >>> import whence
+    >>> from whence.scoreboard.evaluate import evaluate
+    >>> board = evaluate(whence.load(), ["a gorgeous, witty film", "a dull plot"], methods=["leave_one_out"],
+    ...                  metrics=["comprehensiveness"])
+    >>> [entry.name for entry in board.entries]
+    ['leave_one_out', 'random', 'oracle']
+    """
+
+    model: ModelRecord
+    entries: tuple[Entry, ...]
+    texts: tuple[JudgedText, ...]
+    values: Mapping[str, Float[np.ndarray, "entry text"]]
+    curves: Float[np.ndarray, "entry text curve point"]
+    scores: Sequence[Sequence[Float[np.ndarray, " token"]]]
+    stages: tuple[str, ...]
+    randomised: Float[np.ndarray, "entry stage text"]
+    settings: Mapping[str, Any]
+    left_out: Mapping[str, str]
+    seconds: float
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return tuple(self.values)
+
+    @property
+    def n_texts(self) -> int:
+        return len(self.texts)
+
+    def place(self, name: str) -> int:
+        names = [entry.name for entry in self.entries]
+        if name not in names:
+            raise UnknownNameError("entry", name, names)
+        return names.index(name)
+
+    def per_text(self, metric: str) -> Float[np.ndarray, "entry text"]:
+        if metric not in self.values:
+            raise UnknownNameError("metric", metric, self.values)
+        return self.values[metric]
+
+    def interval(self, name: str, metric: str = HEADLINE) -> Interval | None:
+        """The mean over texts with its bootstrap interval; None where the metric is defined on no text."""
+        row = self.per_text(metric)[self.place(name)]
+        known = row[np.isfinite(row)]
+        return mean_interval(known, seed=int(self.settings.get("seed", 0))) if len(known) else None
+
+    def ranking(self, metric: str = HEADLINE) -> Ranking:
+        """The entries from best to worst, with the ranks that the texts leave open."""
+        from whence.scoreboard.ranking import rank
+
+        return rank(self, metric)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The answer in plain words, with its evidence."""
+        from whence.scoreboard.verdict import judge
+
+        return judge(self)
+
+    @cached_property
+    def flagged(self) -> tuple[str, ...]:
+        """Entries whose order of words stays much the same when all weights are random: they ignore the model."""
+        found = []
+        for entry in self.entries:
+            kept = self.interval(entry.name, "randomisation") if "randomisation" in self.values else None
+            if kept is not None and kept.low > UNMOVED:
+                found.append(entry.name)
+        return tuple(found)
+
+    @cached_property
+    def text_agreement(self) -> Float[np.ndarray, "text entry other"]:
+        """τ-b between the orders in which every two entries put the words of each text; NaN where undefined."""
+        found = np.full((self.n_texts, len(self.entries), len(self.entries)), np.nan)
+        for place, text in enumerate(self.texts):
+            words = np.array([not token.special for token in text.tokens])
+            rows = np.stack([np.asarray(of_entry[place], dtype=float)[words] for of_entry in self.scores])
+            found[place] = kendall_tau(rows, rows)
+        return found
+
+    @cached_property
+    def agreement(self) -> Float[np.ndarray, "entry other"]:
+        """The mean of `text_agreement` over texts."""
+        known = np.isfinite(self.text_agreement)
+        with np.errstate(invalid="ignore"):
+            mean: Float[np.ndarray, "entry other"] = np.nansum(self.text_agreement, axis=0) / known.sum(axis=0)
+        return mean
+
+    @cached_property
+    def discord(self) -> Float[np.ndarray, " text"]:
+        """How little the methods (controls left out) agree on each text: 1 less the mean τ-b; NaN where undefined."""
+        own = [place for place, entry in enumerate(self.entries) if entry.kind != "control"]
+        upper = np.triu_indices(len(own), 1)
+        taus = self.text_agreement[:, own][:, :, own][:, upper[0], upper[1]]
+        known = np.isfinite(taus).sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            spread: Float[np.ndarray, " text"] = 1 - np.nansum(taus, axis=1) / known
+        return spread
+
+    def curve(self, name: str, which: str) -> tuple[tuple[float, ...], Float[np.ndarray, " point"]]:
+        """A game's mean over texts: the shares of tokens, and the means there; `which` is one of `CURVES`."""
+        if which not in CURVES:
+            raise UnknownNameError("curve", which, CURVES)
+        return GRID, self.curves[self.place(name), :, CURVES.index(which)].mean(axis=0)
+
+    def explanations(self, name: str) -> list[Explanation]:
+        """The explanations of an entry, one a text, to look at."""
+        place = self.place(name)
+        entry = self.entries[place]
+        found = []
+        for number, text in enumerate(self.texts):
+            costs = [float(self.values[each][place, number]) if each in self.values else 0.0
+                     for each in ("forwards", "backwards", "seconds")]  # fmt: skip
+            known = [cost if np.isfinite(cost) else 0.0 for cost in costs]
+            found.append(
+                Explanation.from_scores(
+                    text.text, text.tokens, self.scores[place][number], pair=text.pair, method=name,
+                    layers=(entry.layer,), meaning=entry.meaning, model=self.model,
+                    prediction=Prediction(text.prediction, 0, text.probability, {text.prediction: text.probability}),
+                    cost=Cost(int(known[0]), int(known[1]), known[2]),
+                )
+            )  # fmt: skip
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Means, intervals, ranks, controls and verdict as plain JSON types."""
+        from whence.scoreboard.saving import to_dict
+
+        return to_dict(self)
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row an entry and text, a column a metric."""
+        import pandas
+
+        return pandas.DataFrame(
+            {
+                "entry": entry.name,
+                "text": number,
+                **{metric: float(values[place, number]) for metric, values in self.values.items()},
+            }
+            for place, entry in enumerate(self.entries)
+            for number in range(self.n_texts)
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write scoreboard.json, and Parquet tables of every text's values, curves and scores."""
+        from whence.scoreboard.saving import save
+
+        save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Scoreboard:
+        """Read what `save` wrote."""
+        from whence.scoreboard.saving import load
+
+        return load(folder)
+
+    def to_html(self, path: str | Path | None = None, *, texts: str | None = None) -> str:
+        """The board as one self-contained page, returned and, if a path is given, written there.
+
+        Args:
+            texts: the address of the page with the texts (see `whence.render.scoreboard_page`), to link to.
+        """
+        from whence.files import write_whole
+        from whence.render.scoreboard_page import scoreboard_page
+
+        content = scoreboard_page(self, texts=texts)
+        if path is not None:
+            write_whole(content, path)
+        return content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from whence.render.scoreboard import board_view
+
+        yield board_view(self)
+
+    def __repr__(self) -> str:
+        return f"<Scoreboard of {self.model.id}: {len(self.entries)} entries on {self.n_texts} texts>"

@@ -1,0 +1,130 @@
+"""Who takes part: methods tried on one text first, so that hours of work do not end in an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from whence.errors import UnknownNameError, UsageError, WhenceError
+from whence.explanation import Explanation, Layer, Meaning
+from whence.methods import METHODS
+from whence.methods.question import Method
+from whence.models.batching import Text
+from whence.models.layered import LayeredModel
+from whence.scoreboard.controls import ORACLE, RANDOM
+from whence.scoreboard.explaining import explain_quietly
+from whence.scoreboard.trial import Entrant
+
+LayerChoice = Layer | Literal["best", "each"]
+Methods = Sequence[str | Method] | Mapping[str, str | Method]
+
+BUDGETS: dict[str, dict[str, Any]] = {
+    "gradient_shap": {"samples": 10},
+    "shapley": {"samples": 5},
+    "lime": {"samples": 64},
+    "kernel_shap": {"samples": 64},
+    "information_bottleneck": {"steps": 20},
+    "noise_tolerance": {"steps": 20},
+}
+"""What the dear methods get unless options say otherwise: enough to rank words, so that a board takes minutes."""
+
+_ORACLE = Meaning(
+    "single effects",
+    "what hiding the token alone takes, plus what showing it alone brings",
+    signed=True,
+    additive=False,
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The entrants, what their scores mean, and which methods this model does not allow, with the reason."""
+
+    entrants: list[Entrant]
+    meanings: dict[str, Meaning]
+    left_out: dict[str, str]
+
+
+def plan(
+    model: LayeredModel,
+    methods: Methods | None,
+    explanations: Mapping[str, Sequence[Explanation]],
+    options: Mapping[str, Mapping[str, Any]],
+    layer: LayerChoice,
+    shortest: Text,
+    n_texts: int,
+) -> Plan:
+    """Entrants in the order given, then what came from elsewhere, then the controls.
+
+    Args:
+        methods: None takes every method that the model allows; of named ones none may fail.
+        shortest: the text on which each is tried.
+    """
+    named = _named(list(METHODS) if methods is None else methods)
+    for name in options:
+        if name not in named:
+            raise UnknownNameError("method with options", name, named)
+    found = Plan([], {}, {})
+    for name, method in named.items():
+        if name == RANDOM:
+            continue
+        entrant = Entrant(name, "method", method, {**_budget(method), **options.get(name, {})})
+        try:
+            explanation = _tried(model, entrant, layer, shortest)
+        except WhenceError as error:
+            if methods is not None:
+                raise
+            found.left_out[name] = error.problem
+            continue
+        _enter(found, replace(entrant, layers=explanation.layers), explanation.meaning, each=layer == "each")
+    for name, given in explanations.items():
+        if len(given) != n_texts:
+            raise UsageError(f"{name} has {len(given)} explanations for {n_texts} texts", "give one a text")
+        if name in found.meanings:
+            raise UsageError(f"two entrants are called {name!r}", "give the explanations another name")
+        layers = (given[0].layers[0],)
+        _enter(found, Entrant(name, "outside", layers=layers, explanations=given), given[0].meaning, each=False)
+    if not found.entrants:
+        raise UsageError("no method is left to evaluate", "name some that this model allows")
+    _enter(found, Entrant(RANDOM, "control", RANDOM), METHODS[RANDOM].meaning, each=False)
+    _enter(found, Entrant(ORACLE, "control"), _ORACLE, each=False)
+    return found
+
+
+def _named(methods: Methods) -> dict[str, str | Method]:
+    if isinstance(methods, Mapping):
+        found = dict(methods)
+    elif isinstance(methods, str):
+        raise UsageError(f"methods is {methods!r}", "give a list, such as ['shapley', 'leave_one_out']")
+    else:
+        names = [each if isinstance(each, str) else _own_name(each) for each in methods]
+        found = dict(zip(names, methods, strict=True))
+        if len(found) < len(names):
+            raise UsageError("two methods have one name", "give a mapping from names to methods")
+    if ORACLE in found:
+        raise UsageError(f"{ORACLE!r} is the name of a control", "give the method another name")
+    return found
+
+
+def _budget(method: str | Method) -> dict[str, Any]:
+    return BUDGETS.get(method, {}) if isinstance(method, str) else {}
+
+
+def _own_name(method: Method) -> str:
+    return str(getattr(method.compute, "func", method.compute).__name__)
+
+
+def _tried(model: LayeredModel, entrant: Entrant, layer: LayerChoice, text: Text) -> Explanation:
+    """One explanation, which shows whether the method works here, and at which layers it looks."""
+    chosen = None if layer == "best" or layer == "each" else (layer,)
+    return explain_quietly(model, [text], entrant, seed=0, layers=chosen, batch_tokens=2_048)[0]
+
+
+def _enter(found: Plan, entrant: Entrant, meaning: Meaning, *, each: bool) -> None:
+    several = [entrant]
+    if each and len(entrant.layers) > 1:
+        several = [replace(entrant, name=f"{entrant.name}@{layer}", layers=(layer,)) for layer in entrant.layers]
+    for one in several:
+        found.entrants.append(one)
+        found.meanings[one.name] = meaning

@@ -1,0 +1,176 @@
+"""The weight-randomisation control: scores that stay when the model's weights are drawn anew are not about the model.
+
+Weights are drawn anew from the top down, each stage with all above it (Adebayo et al., 2018): a tensor's numbers come
+from a normal distribution with its own mean and spread, which any architecture survives.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+
+from whence.errors import WhenceError
+from whence.models.layered import LayeredModel
+from whence.scoreboard.explaining import explain_quietly
+from whence.scoreboard.stability import order_agreement
+from whence.scoreboard.store import Piece
+from whence.scoreboard.trial import Entrant, Trial
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+MOST_TEXTS = 8
+UNMOVED = 0.6  # τ: four of five pairs of words in the same order
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How much of the model is drawn anew: its head, so many of the blocks from the top, and the embeddings."""
+
+    name: str
+    n_blocks: int
+    embeddings: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Randomised:
+    """τ-b at each stage with the scores of the real model, by their value and by their size; NaN where untried.
+
+    `note` says why an entrant could not be tried.
+    """
+
+    signed: Float[np.ndarray, "stage text"]
+    sizes: Float[np.ndarray, "stage text"]
+    note: str = ""
+
+    @property
+    def values(self) -> Float[np.ndarray, "stage text"]:
+        """The one of the two that stayed more alike to the end: a change of sign alone is none."""
+        with np.errstate(all="ignore"):
+            last = [np.nanmean(each[-1]) if np.isfinite(each[-1]).any() else -1.0 for each in (self.signed, self.sizes)]
+        return self.signed if last[0] >= last[1] else self.sizes
+
+
+def stages(model: LayeredModel) -> list[Stage]:
+    """The head; it and the upper half of the blocks; all blocks; everything."""
+    n_blocks = len(model.stack.blocks)
+    half = (n_blocks + 1) // 2
+    found = [Stage("head", 0), Stage(f"top {half} of {n_blocks} blocks", half)]
+    if half < n_blocks:
+        found.append(Stage(f"all {n_blocks} blocks", n_blocks))
+    return [*found, Stage("all weights", n_blocks, embeddings=True)]
+
+
+def randomise(
+    trial: Trial,
+    entrants: Sequence[Entrant],
+    rows: Mapping[str, Sequence[Float[np.ndarray, " token"]]],
+    targets: Sequence[int] | None,
+) -> dict[str, Randomised]:
+    """The control over all entrants that explain; `rows` are their scores on the real model."""
+    places = trial.some(MOST_TEXTS)
+    planned = stages(trial.model)
+    pieces: dict[str, list[Piece]] = {entrant.name: [] for entrant in entrants}
+    for number, stage in enumerate(planned):
+        keys = {
+            entrant.name: {
+                "options": {name: str(value) for name, value in entrant.options.items()},
+                "layers": list(entrant.layers),
+                "stage": stage.name,
+            }
+            for entrant in entrants
+        }
+        missing = [each for each in entrants if not trial.store.has("randomised", each.name, keys[each.name])]
+        with redrawn(trial.model, stage, trial.seed) if missing else _nothing():
+            for done, entrant in enumerate(entrants):
+                piece = trial.store.kept(
+                    "randomised",
+                    entrant.name,
+                    keys[entrant.name],
+                    lambda entrant=entrant: _taus(trial, entrant, places, rows[entrant.name], targets),  # type: ignore[misc]
+                )
+                pieces[entrant.name].append(piece)
+                trial.report("random weights", number * len(entrants) + done + 1, len(planned) * len(entrants))
+    found = {}
+    for name, parts in pieces.items():
+        tables = np.full((2, len(planned), len(trial.texts)), np.nan)
+        for number, part in enumerate(parts):
+            tables[:, number, places] = part.arrays["taus"]
+        found[name] = Randomised(tables[0], tables[1], next((str(part.facts["note"]) for part in parts), ""))
+    return found
+
+
+def _taus(
+    trial: Trial,
+    entrant: Entrant,
+    places: Sequence[int],
+    rows: Sequence[Float[np.ndarray, " token"]],
+    targets: Sequence[int] | None,
+) -> Piece:
+    try:
+        explained = explain_quietly(
+            trial.model,
+            [trial.texts[place] for place in places],
+            entrant,
+            seed=trial.seed,
+            batch_tokens=trial.batch_tokens,
+            targets=None if targets is None else [targets[place] for place in places],
+        )
+    except WhenceError as error:  # such as trained probes, which refuse any model but their own
+        return Piece({"taus": np.full((2, len(places)), np.nan)}, {"note": error.problem})
+    taus = [
+        [
+            order_agreement(change(rows[place]), change(each.row()), trial.encodings[place])
+            for place, each in zip(places, explained, strict=True)
+        ]
+        for change in (np.asarray, np.abs)
+    ]
+    return Piece({"taus": np.array(taus)}, {"note": ""})
+
+
+@contextmanager
+def redrawn(model: LayeredModel, stage: Stage, seed: int) -> Iterator[None]:
+    """The model with the weights of a stage drawn anew; afterwards, also after an error, as it was."""
+    chosen = _parameters(model, stage)
+    before = {name: parameter.detach().clone() for name, parameter in chosen.items()}
+    try:
+        with torch.no_grad():
+            for name, parameter in chosen.items():
+                values = parameter.float().cpu()
+                if values.numel() < 2 or float(values.std()) == 0:
+                    continue
+                generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
+                drawn = values.mean() + values.std() * torch.randn(values.shape, generator=generator)
+                parameter.copy_(drawn.to(parameter))
+        yield
+    finally:
+        with torch.no_grad():
+            for name, parameter in chosen.items():
+                parameter.copy_(before[name])
+
+
+def _parameters(model: LayeredModel, stage: Stage) -> dict[str, nn.Parameter]:
+    """The weights of a stage by name; those outside blocks and embeddings are the head's."""
+    of_blocks = [{id(weight) for weight in block.parameters()} for block in model.stack.blocks]
+    blocks = set().union(*of_blocks) if of_blocks else set()
+    embeddings = {id(weight) for weight in model.stack.embedding.parameters()}
+    chosen = set().union(*of_blocks[len(of_blocks) - stage.n_blocks :]) if stage.n_blocks else set()
+    found = {}
+    for name, weight in model.module.named_parameters():
+        below = id(weight) in embeddings or ("embed" in name and id(weight) not in blocks)
+        head = not below and id(weight) not in blocks
+        if head or id(weight) in chosen or (below and stage.embeddings):
+            found[name] = weight
+    return found
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield

@@ -1,0 +1,220 @@
+"""A scoreboard in a folder: scoreboard.json for reading, Parquet tables for computing, and back."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whence.errors import FileError
+from whence.explanation import Meaning, ModelRecord, Token
+from whence.files import write_whole
+from whence.scoreboard.board import Entry, JudgedText, Scoreboard
+from whence.scoreboard.faithfulness import CURVES, GRID
+from whence.scoreboard.metric_table import METRICS
+
+SCHEMA = "whence.scoreboard/1"
+SUMMARY, PER_TEXT, CURVE_TABLE, SCORES, TEXTS = (
+    "scoreboard.json", "per_text.parquet", "curves.parquet", "scores.parquet", "texts.parquet"
+)  # fmt: skip
+_ADVICE = "give a folder that Scoreboard.save or `whence evaluate` wrote"
+_TOKEN_FIELDS = ("text", "id", "start", "end", "segment", "special", "word")
+
+
+def to_dict(board: Scoreboard) -> dict[str, Any]:
+    verdict = board.verdict
+    rankings = {
+        metric: [
+            {"entry": place.name, "mean": place.mean.mean, "low": place.mean.low, "high": place.mean.high,
+             "ranks": list(place.ranks), "n_texts": place.n_texts}
+            for place in board.ranking(metric).places
+        ]
+        for metric in board.metrics
+        if METRICS[metric].better is not None
+    }  # fmt: skip
+    data: dict[str, Any] = _plain(
+        {
+            "schema": SCHEMA,
+            "model": asdict(board.model),
+            "n_texts": board.n_texts,
+            "verdict": {"answer": verdict.answer, "believe": verdict.believe, "reasons": verdict.reasons},
+            "entries": [asdict(entry) for entry in board.entries],
+            "metrics": {name: asdict(METRICS[name]) for name in board.metrics},
+            "means": {
+                metric: {
+                    entry.name: None if (found := board.interval(entry.name, metric)) is None else asdict(found)
+                    for entry in board.entries
+                }
+                for metric in board.metrics
+            },
+            "rankings": rankings,
+            "agreement": board.agreement,
+            "stages": board.stages,
+            "randomised": {
+                entry.name: [_mean(of_stage) for of_stage in of_entry]
+                for entry, of_entry in zip(board.entries, board.randomised, strict=True)
+            },
+            "flagged": board.flagged,
+            "left_out": board.left_out,
+            "settings": board.settings,
+            "seconds": board.seconds,
+            "warnings": board.warnings,
+        }
+    )
+    return data
+
+
+def save(board: Scoreboard, folder: str | Path) -> None:
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot make the folder {str(folder)!r}: {error.strerror}", "choose another") from error
+    n_entries, n_texts = len(board.entries), board.n_texts
+    names = [entry.name for entry in board.entries]
+    which = {"entry": np.repeat(names, n_texts), "text": np.tile(np.arange(n_texts), n_entries)}
+    _write(
+        folder / PER_TEXT,
+        {
+            **which,
+            **{name: table.ravel() for name, table in board.values.items()},
+            **{f"randomised_{number}": board.randomised[:, number].ravel() for number in range(len(board.stages))},
+        },
+    )
+    _write(
+        folder / CURVE_TABLE,
+        {
+            **which,
+            **{name: list(board.curves[:, :, number].reshape(-1, len(GRID))) for number, name in enumerate(CURVES)},
+        },
+    )
+    _write(folder / SCORES, {**which, "scores": [row for of_entry in board.scores for row in of_entry]})
+    _write(
+        folder / TEXTS,
+        {
+            "text": [text.text for text in board.texts],
+            "pair": [text.pair for text in board.texts],
+            "prediction": [text.prediction for text in board.texts],
+            "probability": [text.probability for text in board.texts],
+            "gold": [text.gold for text in board.texts],
+            "rationale": [
+                None if text.rationale is None else [list(span) for span in text.rationale] for text in board.texts
+            ],
+            **{
+                f"token_{name}": [[getattr(token, name) for token in text.tokens] for text in board.texts]
+                for name in _TOKEN_FIELDS
+            },
+        },
+    )
+    # last, so that a folder with a summary is complete
+    write_whole(json.dumps(to_dict(board), indent=1, ensure_ascii=False, allow_nan=False) + "\n", folder / SUMMARY)
+
+
+def load(folder: str | Path) -> Scoreboard:
+    folder = Path(folder)
+    try:
+        data = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(f"no scoreboard in {str(folder)!r}: {error.strerror}", _ADVICE) from error
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{SUMMARY} in {str(folder)!r} is not JSON: {error}", _ADVICE) from error
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise FileError(f"{SUMMARY} in {str(folder)!r} is no {SCHEMA}", _ADVICE)
+    try:
+        return _board(folder, data)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise FileError(f"the scoreboard in {str(folder)!r} is broken: {error!r}", _ADVICE) from error
+
+
+def _board(folder: Path, data: Mapping[str, Any]) -> Scoreboard:
+    entries = tuple(
+        Entry(**{**each, "chosen_from": tuple(each["chosen_from"]), "meaning": Meaning(**each["meaning"])})
+        for each in data["entries"]
+    )
+    texts = tuple(_text(row) for row in _read(folder / TEXTS))
+    shape = (len(entries), len(texts))
+    per_text, curves, scores = (_read(folder / name) for name in (PER_TEXT, CURVE_TABLE, SCORES))
+    if not len(per_text) == len(curves) == len(scores) == shape[0] * shape[1]:
+        raise ValueError("its tables do not have one row an entry and text")
+
+    def column(name: str) -> np.ndarray:
+        return np.array([row[name] for row in per_text], dtype=float).reshape(shape)
+
+    stages = tuple(data["stages"])
+    flat = [np.array(row["scores"], dtype=np.float32) for row in scores]
+    return Scoreboard(
+        model=ModelRecord(**data["model"]),
+        entries=entries,
+        texts=texts,
+        values={name: column(name) for name in data["metrics"]},
+        curves=np.array([[row[name] for name in CURVES] for row in curves], dtype=np.float32).reshape(
+            *shape, len(CURVES), len(GRID)
+        ),
+        scores=[flat[start : start + shape[1]] for start in range(0, len(flat), shape[1])],
+        stages=stages,
+        randomised=np.stack([column(f"randomised_{number}") for number in range(len(stages))], axis=1)
+        if stages
+        else np.zeros((shape[0], 0, shape[1])),
+        settings=data["settings"],
+        left_out=data["left_out"],
+        seconds=data["seconds"],
+        warnings=tuple(data["warnings"]),
+    )
+
+
+def _text(row: Mapping[str, Any]) -> JudgedText:
+    columns = [row[f"token_{name}"] for name in _TOKEN_FIELDS]
+    tokens = tuple(Token(**dict(zip(_TOKEN_FIELDS, each, strict=True))) for each in zip(*columns, strict=True))
+    rationale = row["rationale"]
+    return JudgedText(
+        row["text"], row["pair"], tokens, row["prediction"], row["probability"], row["gold"],
+        None if rationale is None else tuple((int(start), int(end)) for start, end in rationale),
+    )  # fmt: skip
+
+
+def _write(path: Path, columns: Mapping[str, Any]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    temporary = path.with_name(f".{path.name}")
+    try:
+        pyarrow.parquet.write_table(pyarrow.table(dict(columns)), temporary)
+        temporary.replace(path)
+    except OSError as error:
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose another folder") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise FileError(f"{path.name!r} cannot be read: {reason}", _ADVICE) from error
+    return rows
+
+
+def _mean(values: np.ndarray) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,216 @@
+"""The verdict of a scoreboard in plain words, each sentence computed from its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from whence.scoreboard.board import Scoreboard
+from whence.scoreboard.controls import ORACLE, RANDOM
+from whence.scoreboard.metric_table import METRICS
+from whence.scoreboard.ranking import Ranking
+
+FEW = 30  # texts: below this the bootstrap is too sure of itself
+MANY_TIMES = 3  # cheaper: worth a sentence
+UNSTABLE = 0.8  # τ between seeds: one pair of words in ten changes places
+IN_COMPANY = 1e-3  # of the largest score: more than rounding
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to "which should I believe?", whom it names, and the evidence for it."""
+
+    answer: str
+    believe: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def judge(board: Scoreboard) -> Verdict:
+    """Believe the most faithful entry that is surely better than chance and does depend on the model."""
+    ranking = board.ranking()
+    kinds = {entry.name: entry.kind for entry in board.entries}
+    able = [
+        place.name
+        for place in ranking.places
+        if kinds[place.name] != "control" and place.name not in board.flagged and _beats_chance(ranking, place.name)
+    ]
+    if not able:
+        return Verdict(
+            "Believe none of them: on these texts no method is surely better than random scores.",
+            (),
+            (*_controls(board, ranking), *_flags(board), *_caveat(board)),
+        )
+    best = able[0]
+    tied = [name for name in able[1:] if not ranking.surely_better(best, name)]
+    return Verdict(
+        _answer(board, best, tied),
+        (best, *tied),
+        (
+            *_strength(board, ranking, best),
+            *_tied(board, best, tied),
+            *_other_metrics(board, best),
+            *_flags(board),
+            *_no_better_than_chance(board, ranking),
+            *_stability(board, best),
+            *_discord(board),
+            *_plausibility(board, best),
+            *_caveat(board),
+        ),
+    )
+
+
+def _beats_chance(ranking: Ranking, name: str) -> bool:
+    names = [place.name for place in ranking.places]
+    if RANDOM not in names:
+        return ranking.of(name).mean.low > 0
+    return ranking.surely_better(name, RANDOM)
+
+
+def _answer(board: Scoreboard, best: str, tied: Sequence[str]) -> str:
+    if not tied:
+        return f"Believe {best}."
+    cheap = _cheapest(board, [best, *tied])
+    if cheap == best:
+        return f"Believe {best}: no method is surely more faithful, and none of its equals is cheaper."
+    return f"Believe {best}, or {cheap}, its cheapest equal."
+
+
+def _strength(board: Scoreboard, ranking: Ranking, best: str) -> Iterator[str]:
+    mean = ranking.of(best).mean
+    worse = [p for p in ranking.places if p.ranks != (0, 0) and ranking.surely_better(best, p.name)]
+    others = sum(place.ranks != (0, 0) for place in ranking.places) - 1
+    layer = next(entry.layer for entry in board.entries if entry.name == best)
+    where = "" if layer == "words" else f" (at layer {layer})"
+    sentence = (
+        f"With the words that {best}{where} names first, the model is {mean.mean:.2f} "
+        f"[{mean.low:.2f}, {mean.high:.2f}] surer of its decision than without them, over all shares of words"
+    )
+    yield f"{sentence}; that is surely more than for {len(worse)} of {others} others." if others else f"{sentence}."
+    yield from _controls(board, ranking)
+
+
+def _controls(board: Scoreboard, ranking: Ranking) -> Iterator[str]:
+    means = {place.name: place.mean.mean for place in ranking.places}
+    parts = []
+    if RANDOM in means:
+        parts.append(f"random scores get {means[RANDOM]:+.2f}")
+    if ORACLE in means:
+        parts.append(f"a control that has seen the test's own maskings gets {means[ORACLE]:+.2f}")
+    if parts:
+        yield f"For scale: {', '.join(parts)}."
+
+
+def _tied(board: Scoreboard, best: str, tied: Sequence[str]) -> Iterator[str]:
+    if not tied:
+        return
+    yield f"A tie: {_names(tied)} cannot be told apart from {best} on {board.n_texts} texts."
+    cheap = _cheapest(board, [best, *tied])
+    costs = {name: _passes(board, name) for name in (best, cheap)}
+    if cheap != best and costs[cheap] and costs[best] / costs[cheap] >= MANY_TIMES:
+        yield f"{cheap} takes {costs[cheap]:.0f} passes a text, {best} {costs[best]:.0f}."
+
+
+def _other_metrics(board: Scoreboard, best: str) -> Iterator[str]:
+    """On how many of the other faithfulness metrics nobody is surely better."""
+    led, beaten = 0, []
+    for metric in board.metrics:
+        kind = METRICS[metric]
+        if kind.group != "faithfulness" or kind.better is None or metric == "faithfulness":
+            continue
+        ranking = board.ranking(metric)
+        if best not in [place.name for place in ranking.places]:
+            continue
+        if ranking.of(best).ranks[0] == 1:
+            led += 1
+        else:
+            beaten.append(kind.title)
+    if led + len(beaten):
+        against = f"; others are surely ahead on {_names(beaten)}" if beaten else ""
+        yield f"On {led} of {led + len(beaten)} further faithfulness metrics nobody is surely ahead of it{against}."
+
+
+def _flags(board: Scoreboard) -> Iterator[str]:
+    methods = [entry.name for entry in board.entries if entry.name in board.flagged and entry.kind != "control"]
+    if methods:
+        yield (
+            f"Do not believe {_names(methods)}: the order of words stays much the same when all of the model's weights "
+            "are random, so it is not about the model."
+        )
+    untried = [entry.name for entry in board.entries if entry.note]
+    if untried:
+        yield f"The control with random weights could not be run on {_names(untried)}."
+
+
+def _no_better_than_chance(board: Scoreboard, ranking: Ranking) -> Iterator[str]:
+    kinds = {entry.name: entry.kind for entry in board.entries}
+    poor = [
+        place.name
+        for place in ranking.places
+        if kinds[place.name] != "control" and place.name not in board.flagged and not _beats_chance(ranking, place.name)
+    ]
+    if poor:
+        yield f"Not surely better than random scores: {_names(poor)}."
+
+
+def _stability(board: Scoreboard, best: str) -> Iterator[str]:
+    if "seed_stability" not in board.metrics:
+        return
+    seeds = board.interval(best, "seed_stability")
+    if seeds is not None and seeds.mean < UNSTABLE:
+        yield f"Another seed changes its answer: the orders of words of two seeds agree at τ {seeds.mean:.2f}."
+    moved = []
+    for entry in board.entries:
+        change = board.interval(entry.name, "batch_difference")
+        if change is not None and change.mean > IN_COMPANY:
+            moved.append(entry.name)
+    if moved:
+        yield f"Scores of {_names(moved)} change with the texts in the same batch."
+
+
+def _discord(board: Scoreboard) -> Iterator[str]:
+    own = [place for place, entry in enumerate(board.entries) if entry.kind != "control"]
+    taus = board.agreement[np.ix_(own, own)][np.triu_indices(len(own), 1)]
+    known = taus[np.isfinite(taus)]
+    if len(known):
+        yield (
+            f"The choice matters: two methods agree on the order of words at τ {known.mean():.2f} on average "
+            f"({known.min():.2f} to {known.max():.2f})."
+        )
+
+
+def _plausibility(board: Scoreboard, best: str) -> Iterator[str]:
+    mean = board.interval(best, "auprc") if "auprc" in board.metrics else None
+    if mean is not None:
+        ranking = board.ranking("auprc")
+        leader = next(place for place in ranking.places if place.ranks != (0, 0))
+        theirs = "" if leader.name == best else f"; {leader.name} finds most of them ({leader.mean.mean:.2f})"
+        yield (
+            f"Words that people marked are found with AUPRC {mean.mean:.2f}{theirs}. What people expect is not what "
+            "the model does: this does not count here."
+        )
+
+
+def _caveat(board: Scoreboard) -> Iterator[str]:
+    if board.n_texts < FEW:
+        yield f"{board.n_texts} texts are few: the intervals are wide, and rough."
+    yield (
+        f"This holds for {board.model.id} on texts like these {board.n_texts}, with words hidden by "
+        f"{str(board.settings.get('hide', 'masking')).replace('_', ' ')}."
+    )
+
+
+def _cheapest(board: Scoreboard, names: Sequence[str]) -> str:
+    return min(names, key=lambda name: _passes(board, name) or np.inf)
+
+
+def _passes(board: Scoreboard, name: str) -> float:
+    """Forward passes a text, and backward ones, which cost about twice as much; 0 where unknown."""
+    found = [board.interval(name, metric) if metric in board.metrics else None for metric in ("forwards", "backwards")]
+    forwards, backwards = (0.0 if each is None else each.mean for each in found)
+    return forwards + 2 * backwards
+
+
+def _names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

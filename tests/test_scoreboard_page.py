@@ -1,0 +1,178 @@
+"""The scoreboard's page and terminal view: safe whatever the names and texts, and its answer seen first.
+
+The tests in a browser need Chromium and the `browser` extra; without them they are skipped.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+from weighted_words import TEXTS, explained, length, of_tokens, weighted_words
+
+from whence.cli import app
+from whence.render.scoreboard_page import page_data, scoreboard_page, texts_page
+from whence.scoreboard.board import Scoreboard
+from whence.scoreboard.evaluate import evaluate
+
+HOSTILE = "<script>alert(1)</script>"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="module")
+def board() -> Scoreboard:
+    methods = {"gradient_x_input": "gradient_x_input", "leave_one_out": "leave_one_out", "shapley": "shapley",
+               "length": of_tokens(length, "length")}  # fmt: skip
+    return evaluate(
+        weighted_words(), TEXTS, ["yes"] * len(TEXTS), methods=methods, layer="words",
+        explanations={HOSTILE: explained(TEXTS), "reverse": explained(TEXTS, -1.0)},
+    )  # fmt: skip
+
+
+def hostile(board: Scoreboard) -> Scoreboard:
+    """With markup and a terminal's escape in a text, a label and the model's name."""
+    texts = (replace(board.texts[0], prediction=f"{HOSTILE}\x1b[31m"), *board.texts[1:])
+    return replace(board, texts=texts, model=replace(board.model, id=f"</script>{HOSTILE}"))
+
+
+def shown(board: Scoreboard) -> str:
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(board)
+    return console.export_text()
+
+
+def test_the_terminal_says_the_verdict_first(board: Scoreboard) -> None:
+    lines = [line.strip() for line in shown(board).splitlines() if line.strip()]
+    assert lines[1] == board.verdict.answer
+    assert any("length ignores the model" in line for line in lines)
+    assert "\x1b" not in shown(hostile(board))
+
+
+def test_nothing_of_a_name_becomes_markup(board: Scoreboard) -> None:
+    content = scoreboard_page(hostile(board), texts="texts.html")
+    assert content.count("<script") == 2
+    assert HOSTILE not in content
+    assert "\x1b" not in content
+    assert "http" not in re.sub(r"http://www.w3.org/2000/svg|http-equiv", "", content), (
+        "nothing is loaded from anywhere"
+    )
+
+
+def test_the_data_of_the_page(board: Scoreboard) -> None:
+    data = json.loads(json.dumps(page_data(board), allow_nan=False))
+    assert data["answer"] == board.verdict.answer
+    assert {entry["name"] for entry in data["entries"] if entry["flagged"]} == {"length", "random"}
+    assert len(data["agreement"]) == len(data["entries"])
+    assert data["disputed"][0]["agreement"] <= data["disputed"][-1]["agreement"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as engine:
+        started = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def folder(board: Scoreboard, tmp_path: Path) -> Path:
+    (tmp_path / "texts.html").write_text(texts_page(board), encoding="utf-8")
+    board.to_html(tmp_path / "scoreboard.html", texts="texts.html")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (360, "light")])
+def test_the_page_answers_at_once(browser: Any, folder: Path, board: Scoreboard, width: int, scheme: str) -> None:
+    """The verdict stands above the fold in the largest letters, and nothing fails, sticks out or is fetched."""
+    troubles: list[str] = []
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    tab = context.new_page()
+    tab.set_default_timeout(10_000)
+    tab.on("pageerror", lambda error: troubles.append(str(error)))
+    tab.on("console", lambda message: troubles.append(message.text))
+    tab.on("request", lambda request: request.url.startswith("file://") or troubles.append(request.url))
+    tab.goto((folder / "scoreboard.html").as_uri())
+    assert tab.text_content("#answer") == board.verdict.answer
+    box = tab.locator("#answer").bounding_box()
+    assert box["y"] + box["height"] < 400
+    sizes = tab.evaluate("[...document.querySelectorAll('main *')].map(e => parseFloat(getComputedStyle(e).fontSize))")
+    assert tab.evaluate("parseFloat(getComputedStyle(document.getElementById('answer')).fontSize)") == max(sizes)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    places = board.ranking().places
+    assert tab.locator("#ranking .name").all_text_contents() == [place.name for place in places]
+    ranks = ["–" if a == 0 else str(a) if a == b else f"{a}–{b}" for a, b in (place.ranks for place in places)]
+    assert tab.locator("#ranking .rank").all_text_contents() == ranks
+    assert tab.locator("#games svg").count() == 2
+    assert tab.locator("#pareto circle").count() == 6, "two entries came from elsewhere and do not say what they cost"
+    tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra `browser` is not installed")
+    assert [found["id"] for found in axe.Axe().run(tab).response["violations"]] == []
+    context.close()
+    assert troubles == []
+
+
+def test_the_ranking_can_be_by_any_metric_and_a_click_leads_to_the_text(
+    browser: Any, folder: Path, board: Scoreboard
+) -> None:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    tab = context.new_page()
+    tab.set_default_timeout(10_000)
+    tab.goto((folder / "scoreboard.html").as_uri())
+    tab.select_option("#metric", "sufficiency")
+    wanted = [place.name for place in board.ranking("sufficiency").places]
+    assert tab.locator("#ranking .name").all_text_contents() == wanted
+    tab.locator("#ranking .name", has_text="shapley").click()
+    assert "shapley" in tab.text_content("#games-note")
+    link = tab.locator("#disputed a").first
+    text = link.text_content()
+    link.click()
+    tab.wait_for_selector("#sources .source")
+    assert tab.text_content("#sources .source") == text
+    context.close()
+
+
+def test_the_command_writes_the_board_and_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "reviews.csv"
+    file.write_text("text,label\na gorgeous witty film,positive\na dull plot,negative\nit never comes alive,negative\n")
+    command = ["evaluate", "--data", str(file), "--methods", "gradient_x_input,leave_one_out", "--layer", "words",
+               "--metrics", "sufficiency,cost", "--out", str(tmp_path / "out"), "--json"]  # fmt: skip
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert [entry["name"] for entry in found["entries"]] == ["gradient_x_input", "leave_one_out", "random", "oracle"]
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {
+        "scoreboard.json", "per_text.parquet", "curves.parquet", "scores.parquet", "texts.parquet", "scoreboard.html",
+        "texts.html", "run.json", "work",
+    }  # fmt: skip
+    assert "games: 3 of 3" in result.stderr
+    again = CliRunner().invoke(app, command)
+    assert json.loads(again.stdout)["means"] == found["means"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--methods", "shaply"], "unknown method 'shaply'"),
+        (["--metrics", "beauty"], "unknown metric 'beauty'"),
+        (["--option", "samples=3"], "'samples=3' is not an option"),
+        (["--data", "nothing.csv"], "no file 'nothing.csv'"),
+    ],
+)
+def test_wrong_use_of_the_command(arguments: list[str], problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "reviews.txt"
+    file.write_text("a dull plot\n")
+    result = CliRunner().invoke(app, ["evaluate", "--data", str(file), "--out", str(tmp_path / "out"), *arguments])
+    assert result.exit_code != 0
+    assert problem in result.stderr
