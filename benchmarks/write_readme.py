@@ -40,6 +40,28 @@ for name, title in {"attribution-cpu": "CPU", "attribution-gpu": "GPU"}.items():
         f"| {row['whence_peak_mb']:.0f} / {row['peer_peak_mb']:.0f} MB | {row['largest_difference']:.0e} |"
         for row in report["rows"]
     ]
+for path in sorted((HERE / "results").glob("diffmask-*.json")):
+    report = json.loads(path.read_text())
+    lines += [
+        "",
+        f"## DiffMask: {report['hardware']}",
+        "",
+        "A training step beside one done the released way (everything twice, each time the whole model), and an",
+        "explanation beside the model's own forward pass; `benchmarks/diffmask.py` says how.",
+        "",
+        "| what | whence | peer | ratio |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| a step, {row['kind']} | {1000 * row['whence_seconds']:.1f} ms | released way: "
+        f"{1000 * row['released_seconds']:.1f} ms | **{row['ratio']:.2f}** |"
+        for row in report["steps"]
+    ]
+    lines += [
+        f"| {row['sentences']} explanations, {row['kind']} | {1000 * row['whence_seconds']:.1f} ms | bare forward: "
+        f"{1000 * row['bare_seconds']:.1f} ms | {row['bare_seconds'] / row['whence_seconds']:.2f} |"
+        for row in report["explanations"]
+    ]
 start = json.loads((HERE / "results" / "start.json").read_text())
 lines += [
     "",

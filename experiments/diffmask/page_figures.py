@@ -1,0 +1,171 @@
+"""The figures of docs/diffmask.md, drawn from the results files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas
+
+from whence.render.diffmask_figures import plot_keep_by_layer, plot_layers_kept
+from whence.render.figure import FOR
+from whence.render.visible import visible
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+
+COLOURS = LinearSegmentedColormap.from_list("kept", ["white", FOR])
+OTHER_METHODS = (
+    "attention", "information bottleneck (Schulz et al.)", "noise tolerance (Guan et al.)", "integrated gradients",
+    "DiffMask, hidden",
+)  # fmt: skip
+WITHOUT_AMORTISATION = (
+    "DiffMask, input", "DiffMask, hidden", "per text, hidden, learned baseline", "per text, hidden, zero baseline",
+)  # fmt: skip
+RECIPE_COLOURS = {"whence": "#0072b2", "released": "#d55e00", "paper": "#009e73"}
+
+
+def heat_map(ax: Axes, values: np.ndarray, tokens: Sequence[str], layers: Sequence[Any], title: str) -> None:
+    """Tokens x layers, from 0 to 1."""
+    ax.set_facecolor("0.85")  # where a method has no value
+    ax.pcolormesh(values, cmap=COLOURS, vmin=0, vmax=1, edgecolors="0.92", linewidth=0.4)
+    ax.set_xticks(np.arange(len(layers)) + 0.5, ["w" if layer == "words" else str(layer) for layer in layers])
+    ax.set_yticks(np.arange(len(tokens)) + 0.5, [visible(token) for token in tokens], parse_math=False)
+    ax.set_ylim(len(tokens), 0)
+    ax.tick_params(length=0, labelsize=7)
+    ax.set_xlabel("layer", fontsize=7)
+    ax.set_title(title, fontsize=8)
+    ax.spines[:].set_visible(False)
+
+
+def figure_5(found: Mapping[str, Any], folder: Path) -> Path:
+    """One sentence by five methods, each column divided by its largest value."""
+    figure, axes = pyplot.subplots(1, len(OTHER_METHODS), figsize=(11, 2.7), layout="constrained", sharey=True)
+    every = found["maps"]["DiffMask, hidden"]["layers"]
+    for ax, name in zip(axes, OTHER_METHODS, strict=True):
+        drawn = found["maps"][name]
+        values = np.full((len(found["tokens"]), len(every)), np.nan)
+        values[:, [every.index(layer) for layer in drawn["layers"]]] = drawn["scores"]
+        largest = np.nanmax(np.where(np.isnan(values), 0, values), axis=0)
+        heat_map(ax, values / np.maximum(largest, 1e-12), found["tokens"], every, name.replace(" (", "\n("))
+    return _saved(figure, folder / "figure-5.png")
+
+
+def figure_7(found: Mapping[str, Any], folder: Path) -> Path:
+    figure, axes = pyplot.subplots(1, len(WITHOUT_AMORTISATION), figsize=(9.5, 2.7), layout="constrained", sharey=True)
+    for ax, name in zip(axes, WITHOUT_AMORTISATION, strict=True):
+        drawn = found["maps"][name]
+        heat_map(ax, np.array(drawn["scores"]), found["tokens"], drawn["layers"], name.replace("hidden, ", "hidden,\n"))
+    return _saved(figure, folder / "figure-7.png")
+
+
+def figure_6(rows: Sequence[Mapping[str, Any]], folder: Path) -> Path:
+    ax = plot_keep_by_layer(pandas.DataFrame(rows))
+    return _saved(ax.figure, folder / "figure-6.png")
+
+
+def figure_8(found: Mapping[str, Any], folder: Path) -> Path:
+    panels = {
+        "a  inputs, by part of speech": "input_by_part_of_speech",
+        "b  inputs, by sentiment of the word": "input_by_sentiment",
+        "c  hidden states, by sentiment of the word": "hidden_by_sentiment",
+        "d  hidden states, by part of speech": "hidden_by_part_of_speech",
+    }
+    figure, axes = pyplot.subplots(
+        2, 2, figsize=(8, 6.4), layout="constrained", height_ratios=[2.6, 1], gridspec_kw={"wspace": 0.06}
+    )
+    places = [axes[0, 0], axes[1, 0], axes[1, 1], axes[0, 1]]
+    for ax, (title, name) in zip(places, panels.items(), strict=True):
+        plot_layers_kept(pandas.DataFrame(found[name]), ax)
+        ax.set_title(title, fontsize=8, loc="left")
+    return _saved(figure, folder / "figure-8.png")
+
+
+def sst_layers(found: Mapping[str, Any], folder: Path) -> Path:
+    """Agreement and share masked at each layer: five seeds of our recipe, and the two published ones."""
+    figure, axes = pyplot.subplots(2, 2, figsize=(8, 4.6), layout="constrained", sharex=True, sharey=True)
+    for row, kind in enumerate(("input", "hidden")):
+        for key, run in found["runs"].items():
+            its_kind, name = key.split("-")
+            if its_kind != kind:
+                continue
+            recipe = name if name in RECIPE_COLOURS else "whence"
+            label = None if name in "1234" else recipe if recipe != "whence" else "whence, five seeds"
+            values = (
+                [layer["agreement"]["value"] for layer in run["layers"]],
+                [layer["masked"] for layer in run["layers"]],
+            )
+            for ax, line in zip(axes[row], values, strict=True):
+                ax.plot(line, color=RECIPE_COLOURS[recipe], linewidth=1.2, alpha=0.8, label=label)
+        for ax, what in zip(axes[row], ("agreement with the unmasked model", "share masked"), strict=True):
+            ax.set_title(f"{kind}: {what}", fontsize=8, loc="left")
+            _plain(ax, [layer["layer"] for layer in run["layers"]])
+    axes[0, 0].legend(fontsize=7, frameon=False)
+    return _saved(figure, folder / "sst-layers.png")
+
+
+def figure_2(found: Mapping[str, Any], folder: Path) -> Path:
+    """Every method's scores of one question and its passage, each divided by its largest."""
+    names, tokens = list(found["scores"]), found["tokens"]
+    values = np.array([np.array(found["scores"][name]) / max(found["scores"][name]) for name in names])
+    figure, ax = pyplot.subplots(figsize=(11, 2.6), layout="constrained")
+    ax.pcolormesh(values, cmap=COLOURS, vmin=0, vmax=1, edgecolors="0.92", linewidth=0.4)
+    ax.set_yticks(np.arange(len(names)) + 0.5, names, fontsize=7)
+    ax.set_ylim(len(names), 0)
+    ax.set_xticks(
+        np.arange(len(tokens)) + 0.5, [visible(token) for token in tokens], rotation=90, fontsize=7, parse_math=False
+    )
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    return _saved(figure, folder / "figure-2.png")
+
+
+def figure_9(found: Sequence[Mapping[str, Any]], folder: Path) -> Path:
+    """Keep probabilities at every layer, two questions on one passage; the predicted answer in bold."""
+    figure, axes = pyplot.subplots(1, 2 * len(found), figsize=(11, 7.5), layout="constrained")
+    for number, one in enumerate(found):
+        for place, (kind, keep) in enumerate(one["keep"].items()):
+            ax = axes[2 * number + place]
+            heat_map(ax, np.array(keep), one["tokens"], one["layers"], f"question {number + 1}, {kind}")
+            for label, in_answer in zip(ax.get_yticklabels(), one["answer"], strict=True):
+                label.set_fontweight("bold" if in_answer else "normal")
+                label.set_fontsize(6)
+    return _saved(figure, folder / "figure-9.png")
+
+
+def figure_10(found: Mapping[str, Any], folder: Path) -> Path:
+    figure, axes = pyplot.subplots(1, 2, figsize=(8, 4), layout="constrained")
+    for ax, kind in zip(axes, ("input", "hidden"), strict=True):
+        plot_layers_kept(pandas.DataFrame(found[kind]["by_part_of_speech"]), ax)
+        ax.set_title({"input": "a  inputs", "hidden": "b  hidden states"}[kind], fontsize=8, loc="left")
+    return _saved(figure, folder / "figure-10.png")
+
+
+def squad_roles(found: Mapping[str, Any], folder: Path) -> Path:
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 2.6), layout="constrained")
+    for ax, kind in zip(axes, ("input", "hidden"), strict=True):
+        plot_keep_by_layer(pandas.DataFrame(found[kind]["by_role"]), ax)
+        ax.set_title({"input": "inputs", "hidden": "hidden states"}[kind], fontsize=8, loc="left")
+    axes[0].get_legend().remove()
+    return _saved(figure, folder / "squad-roles.png")
+
+
+def _plain(ax: Axes, layers: Sequence[Any]) -> None:
+    ax.set_xticks(range(len(layers)), ["w" if layer == "words" else str(layer) for layer in layers])
+    ax.set_ylim(-0.02, 1.02)
+    ax.grid(axis="y", color="0.92", linewidth=0.6)
+    ax.tick_params(length=0, labelsize=7)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _saved(figure: Any, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+    pyplot.close(figure)
+    return path

@@ -1,0 +1,199 @@
+"""DiffMask on question answering: masking at every layer, kept answers, and the numbers behind Figures 2, 9 and 10.
+
+    python experiments/diffmask/squad.py --data-dir DATA --work WORK --out experiments/diffmask/results
+
+WORK is where `finetune.py` and `fit_probes.py` left the question answerer and its probes. A sample of dev questions,
+among those that fit into 256 tokens with their passage; gates are deterministic. Writes squad.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import squad_figures
+import torch
+from masking import by_layer, mask_all, mean_with_interval, records, settings_of, two_readings, write
+
+import whence
+from whence.data import Example, read
+from whence.diffmask.analyses import answers_kept, keep_by_layer, layers_kept
+from whence.diffmask.token_groups import Groups, part_of_speech_groups, special_token_groups
+from whence.part_of_speech import Tagger
+
+KINDS = ("input", "hidden")
+LONGEST = 256  # tokens: what the model reads, so that fine-tuning left longer ones out
+QUESTIONS = 500
+THRESHOLDS = (0.1, 0.25, 0.5, 0.75, 0.9)
+RARE = 100
+Roles = ("question", "passage", "gold answer", "gold answer, model wrong")
+
+
+def fitting(model: whence.LayeredModel, examples: Sequence[Example]) -> list[Example]:
+    """Those whose question and passage the model reads to their end."""
+    return [example for example in examples if model.encode(example.text, example.pair).cut == 0]
+
+
+def answer_tokens(explanation: whence.Explanation, start: int, text: str) -> list[int]:
+    """Positions of the tokens of the passage that lie in an answer."""
+    return [
+        place
+        for place, token in enumerate(explanation.tokens)
+        if token.segment == 1 and not token.special and token.start < start + len(text) and token.end > start
+    ]
+
+
+def predicted_tokens(explanation: whence.Explanation) -> list[int]:
+    first = explanation.tokens[explanation.prediction.index]
+    return answer_tokens(explanation, first.start, explanation.prediction.label)
+
+
+def is_right(explanation: whence.Explanation, example: Example) -> bool:
+    """Whether the predicted answer covers exactly the tokens of one of the gold answers."""
+    said = predicted_tokens(explanation)
+    return any(said == answer_tokens(explanation, gold.start, gold.text) for gold in example.answers)
+
+
+def role_groups(explanation: whence.Explanation, example: Example) -> Groups:
+    """Question, passage or gold answer (the first annotator's), apart where the model is wrong."""
+    gold = set(answer_tokens(explanation, example.answers[0].start, example.answers[0].text))
+    answer = "gold answer" if is_right(explanation, example) else "gold answer, model wrong"
+    return [
+        None if token.special else answer if place in gold else ("question", "passage")[token.segment]
+        for place, token in enumerate(explanation.tokens)
+    ]
+
+
+def kept_answers(explanations: Sequence[whence.Explanation], right: Sequence[bool]) -> dict[str, Any]:
+    """Of how many predictions every layer keeps the whole answer, and how much it keeps of the rest, by threshold."""
+    found = {}
+    for above in THRESHOLDS:
+        whole = np.array(answers_kept(explanations, above=above), dtype=float)
+        top = [explanation.scores[-1] > above for explanation in explanations]
+        answers = [predicted_tokens(explanation) for explanation in explanations]
+        found[str(above)] = {
+            "all_layers": mean_with_interval(whole),
+            "all_layers_when_right": mean_with_interval(whole[list(right)]) if any(right) else None,
+            "last_entry": mean_with_interval(
+                np.array([kept[answer].all() for kept, answer in zip(top, answers, strict=True)], dtype=float)
+            ),
+            "kept_of_answer_tokens_at_last_entry": float(
+                np.mean([kept[answer].mean() for kept, answer in zip(top, answers, strict=True)])
+            ),
+            "kept_of_all_tokens_at_last_entry": float(np.mean([kept.mean() for kept in top])),
+        }
+    return found
+
+
+def what_is_kept(explanations: Sequence[whence.Explanation]) -> list[dict[str, Any]]:
+    """At each layer: tokens kept a text, the share of them in the predicted answer, and the fate of question marks."""
+    rows = []
+    for number, layer in enumerate(explanations[0].layers):
+        counts, inside, marks, periods = [], [], [], []
+        for explanation in explanations:
+            kept = explanation.scores[number] > 0.5
+            counts.append(int(kept.sum()))
+            if kept.any():
+                inside.append(kept[predicted_tokens(explanation)].sum() / kept.sum())
+            for token, value in zip(explanation.tokens, explanation.scores[number].tolist(), strict=True):
+                if token.text == "?" and token.segment == 0:
+                    marks.append(value)
+                if token.text in (".", ",") and token.segment == 1:
+                    periods.append(value)
+        rows.append(
+            {
+                "layer": layer,
+                "tokens_kept": float(np.mean(counts)),
+                "share_of_them_in_the_answer": float(np.mean(inside)) if inside else None,
+                "question_mark_keep": float(np.mean(marks)),
+                "full_stop_and_comma_keep": float(np.mean(periods)),
+            }
+        )
+    return rows
+
+
+def analyses(explanations: Sequence[whence.Explanation], examples: Sequence[Example], tagger: Tagger) -> dict[str, Any]:
+    speech = [part_of_speech_groups(each, tagger) for each in explanations]
+    roles = [role_groups(each, example) for each, example in zip(explanations, examples, strict=True)]
+    special = [special_token_groups(each) for each in explanations]
+    by_speech = layers_kept(explanations, speech).sort_values("mean", ascending=False)
+    return {
+        "answers_kept": kept_answers(
+            explanations, [is_right(*each) for each in zip(explanations, examples, strict=True)]
+        ),
+        "what_is_kept": what_is_kept(explanations),
+        "by_part_of_speech": records(by_speech[by_speech["n_tokens"] >= RARE]),
+        "by_role": records(keep_by_layer(explanations, roles, order=Roles)),
+        "special_by_layer": records(keep_by_layer(explanations, special)),
+        "speech_by_layer": records(keep_by_layer(explanations, speech, order=["PROPN", "NOUN", "DET", "ADP", "PUNCT"])),
+    }
+
+
+def measured(
+    model: whence.LayeredModel, probes: Mapping[str, whence.DiffMask], examples: Sequence[Example], data_dir: Path
+) -> dict[str, Any]:
+    texts = [(example.text, example.pair or "") for example in examples]
+    _, found = mask_all(model, probes, [model.encode(*text) for text in texts])
+    tagger = Tagger.load(data_dir)
+    report: dict[str, Any] = {}
+    for kind, own in probes.items():
+        explanations = whence.explain(model, texts, "diffmask", probes=own)
+        report[kind] = {
+            **two_readings(found[kind]),
+            "layers": by_layer(found[kind]),
+            **analyses(explanations, examples, tagger),
+            "settings": settings_of(own),
+        }
+    right = [is_right(each, example) for each, example in zip(explanations, examples, strict=True)]
+    report["exact"] = mean_with_interval(np.array(right, dtype=float))
+    report["mean_tokens"] = float(np.mean([len(each.tokens) for each in explanations]))
+    report["mean_answer_tokens"] = float(np.mean([len(predicted_tokens(each)) for each in explanations]))
+    return report
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help="of dev, spread over all by chance")
+    parser.add_argument("--search-budget", type=int, default=squad_figures.BUDGET)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args(arguments)
+    torch.set_num_threads(args.threads)
+    started = time.process_time()
+    model = whence.load(args.work / "squad", dtype=torch.float32)
+    probes = {kind: whence.DiffMask.load(args.work / "probes" / f"squad-{kind}") for kind in KINDS}
+    every = read("squad", data_dir=args.data_dir, split="validation")
+    drawn = read("squad", data_dir=args.data_dir, split="validation", limit=args.questions, seed=0)
+    examples = fitting(model, drawn)
+    report = {
+        "intervals": "95 %, bootstrap over questions, 1,000 resamples",
+        "hardware": f"cpu ({platform.machine()}), threads: {args.threads}",
+        "versions": {name: version(name) for name in ("whence", "torch", "transformers")},
+        "model": json.loads((args.work / "squad" / "results.json").read_text()),
+        "n_drawn": len(drawn),
+        "n_texts": len(examples),
+        "longest": LONGEST,
+        **measured(model, probes, examples, args.data_dir),
+    }
+    training = read("squad", data_dir=args.data_dir, split="train", limit=squad_figures.STATISTICS_TEXTS, seed=0)
+    report["figure_2"] = squad_figures.one_question(
+        model, probes["input"], squad_figures.find(every, squad_figures.QUESTION), fitting(model, training),
+        args.search_budget,
+    )  # fmt: skip
+    report["figure_9"] = squad_figures.two_questions(
+        model, probes, [squad_figures.find(every, question) for question in squad_figures.TWO_QUESTIONS]
+    )
+    write({**report, "cpu_seconds": round(time.process_time() - started)}, args.out / "squad.json")
+
+
+if __name__ == "__main__":
+    main()

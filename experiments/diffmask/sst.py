@@ -1,0 +1,212 @@
+"""DiffMask on sentiment: what masking does to answers, five-seed stability, and the numbers behind Figures 5 to 8.
+
+    python experiments/diffmask/sst.py --data-dir DATA --work WORK --out experiments/diffmask/results
+
+WORK is where `finetune.py` and `fit_probes.py` left the five-class model and its probes. Gates are deterministic (a
+token is kept iff it is likelier kept than not) and everything is measured on the dev part, at every layer. Writes
+sst.json (five classes) and sentiment.json (the embedded models with the probes that ship with them).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import sst_figures
+import torch
+from masking import (
+    COLLAPSED,
+    NO_BETTER,
+    Masked,
+    by_layer,
+    collapsed_layers,
+    draws,
+    interval,
+    macro_f1,
+    mask_all,
+    mean_with_interval,
+    released_macro_f1,
+    settings_of,
+    two_readings,
+    write,
+)
+
+import whence
+from whence.data import Example, labels_as_ids, read
+
+KINDS: tuple[Literal["input", "hidden"], ...] = ("input", "hidden")
+SEEDS = (0, 1, 2, 3, 4)
+PUBLISHED = ("released", "paper")
+TOPIC_TEXTS = 1_000
+
+
+def score_run(gold: np.ndarray, whole: np.ndarray, found: Masked, weights: np.ndarray) -> dict[str, Any]:
+    """Accuracy and macro-F1 of the masked texts at each layer, and how they differ from those of the whole ones."""
+    unmasked = macro_f1(gold, whole, weights)
+    f1 = np.array([macro_f1(gold, said, weights) for said in found.said])
+    released = [released_macro_f1(gold, said) for said in found.said]
+    right = found.said == gold
+    layers = by_layer(found)
+    for number, row in enumerate(layers):
+        row["accuracy"] = float(right[number].mean())
+        row["macro_f1"] = float(f1[number, 0])
+        row["released_macro_f1"] = released[number]
+    readings = two_readings(found)
+    for name, values, its_right, its_released in (
+        ("top", f1[-1], right[-1], released[-1]),
+        ("mean", f1.mean(axis=0), right.mean(axis=0), float(np.mean(released))),
+    ):
+        readings[name] |= {
+            "accuracy": float(its_right.mean()),
+            "macro_f1": interval(values),
+            "macro_f1_change": interval(values - unmasked),
+            "released_macro_f1": its_released,
+        }
+    largest = float(np.bincount(whole).max() / len(whole))
+    return {**readings, "layers": layers, "collapsed": collapsed_layers(layers, largest)}
+
+
+def over_seeds(
+    gold: np.ndarray,
+    whole: np.ndarray,
+    runs: Sequence[Masked],
+    scored: Sequence[Mapping[str, Any]],
+    weights: np.ndarray,
+) -> dict[str, Any]:
+    """Means and standard deviations over seeds; the interval of the seeds' mean change in F1 is over sentences."""
+    unmasked = macro_f1(gold, whole, weights)
+    f1 = np.array([[macro_f1(gold, said, weights) for said in run.said] for run in runs])  # seed layer resample
+    summary: dict[str, Any] = {"n_seeds": len(runs)}
+    for reading, values in (("top", f1[:, -1]), ("mean", f1.mean(axis=1))):
+        row: dict[str, Any] = {"macro_f1": interval(values.mean(axis=0))}
+        row["macro_f1_change"] = interval(values.mean(axis=0) - unmasked)
+        for name in ("masked", "agreement", "accuracy", "macro_f1", "macro_f1_change", "released_macro_f1"):
+            each = [found[reading][name] for found in scored]
+            numbers = np.array([one["value"] if isinstance(one, dict) else one for one in each])
+            row.setdefault(name, {"value": float(numbers.mean())})
+            row[name]["sd"] = float(numbers.std(ddof=1)) if len(numbers) > 1 else None
+        summary[reading] = row
+    return summary
+
+
+def stability(runs: Sequence[Masked]) -> dict[str, Any]:
+    """The standard deviation over seeds of each keep probability, averaged over tokens and layers of all sentences."""
+    keep = np.stack([np.concatenate(run.keep, axis=1) for run in runs])  # seed layer token
+    sentences = zip(*(run.keep for run in runs), strict=True)
+    of_text = np.array([np.stack(cells).std(axis=0, ddof=1).mean() for cells in sentences])
+    return {
+        "ddof_0": float(keep.std(axis=0).mean()),
+        "ddof_1": float(keep.std(axis=0, ddof=1).mean()),
+        "ddof_1_mean_of_sentences": mean_with_interval(of_text),
+        "by_layer_ddof_1": dict(
+            zip(map(str, runs[0].layers), keep.std(axis=0, ddof=1).mean(axis=1).tolist(), strict=True)
+        ),
+        "share_of_decisions_that_differ": float(((keep > 0.5).any(axis=0) & ~(keep > 0.5).all(axis=0)).mean()),
+        "n_cells": int(keep[0].size),
+    }
+
+
+def five_classes(data_dir: Path, work: Path, limit: int | None) -> dict[str, Any]:
+    model = whence.load(work / "sst5", dtype=torch.float32)
+    dev = read("sst5", data_dir=data_dir, split="dev", limit=limit)
+    gold = np.array(labels_as_ids(dev, model.reading.labels))
+    probes = {
+        (kind, name): whence.DiffMask.load(work / "probes" / f"sst5-{kind}-{name}")
+        for kind in KINDS
+        for name in (*map(str, SEEDS), *PUBLISHED)
+    }
+    encodings = [model.encode(example.text) for example in dev]
+    whole, found = mask_all(model, {"-".join(key): each for key, each in probes.items()}, encodings)
+    weights = draws(len(dev))
+    shares = np.bincount(whole, minlength=5) / len(whole)
+    report: dict[str, Any] = {
+        "n_texts": len(dev),
+        "n_tokens": sum(map(len, encodings)),
+        "model": json.loads((work / "sst5" / "results.json").read_text()),
+        "collapse": f"at least {COLLAPSED} masked, agreement at most {NO_BETTER} above the commonest answer's share",
+        "unmasked": {
+            "accuracy": mean_with_interval((whole == gold).astype(float)),
+            "macro_f1": interval(macro_f1(gold, whole, weights)),
+            "released_macro_f1": released_macro_f1(gold, whole),
+            "largest_predicted_class": float(shares.max()),
+            "predicted_shares": shares.tolist(),
+        },
+        "runs": {},
+        "recipes": {},
+        "stability": {},
+    }
+    for (kind, name), own in probes.items():
+        key = f"{kind}-{name}"
+        report["runs"][key] = score_run(gold, whole, found[key], weights) | {"settings": settings_of(own)}
+    for kind in KINDS:
+        mine = [f"{kind}-{seed}" for seed in SEEDS]
+        runs = [found[key] for key in mine]
+        report["recipes"][kind] = over_seeds(gold, whole, runs, [report["runs"][key] for key in mine], weights)
+        report["recipes"][kind]["collapsed_seeds"] = [key for key in mine if report["runs"][key]["collapsed"]]
+        report["stability"][kind] = stability(runs)
+    first: dict[str, whence.DiffMask] = {kind: probes[kind, "0"] for kind in KINDS}
+    report["figures"] = sst_figures.numbers(model, first, dev, data_dir)
+    return report
+
+
+def shipped(name: str, examples: Sequence[Example]) -> dict[str, Any]:
+    """An embedded model with its probes at every layer."""
+    model = whence.load(name)
+    probes: dict[str, whence.DiffMask] = {kind: whence.DiffMask.shipped(name, kind) for kind in KINDS}
+    gold = np.array(labels_as_ids(examples, model.reading.labels))
+    whole, found = mask_all(model, probes, [model.encode(example.text) for example in examples])
+    largest = float(np.bincount(whole).max() / len(whole))
+    report: dict[str, Any] = {
+        "n_texts": len(examples),
+        "accuracy": mean_with_interval((whole == gold).astype(float)),
+        "largest_predicted_class": largest,
+    }
+    for kind, run in found.items():
+        layers = by_layer(run)
+        for number, row in enumerate(layers):
+            row["accuracy"] = float((run.said[number] == gold).mean())
+        report[kind] = {
+            **two_readings(run),
+            "layers": layers,
+            "collapsed": collapsed_layers(layers, largest),
+            "settings": settings_of(probes[kind]),
+        }
+    return report
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--only", choices=["sst", "sentiment"], help="one of the two files")
+    parser.add_argument("--limit", type=int, help="texts, for a trial")
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args(arguments)
+    torch.set_num_threads(args.threads)
+    about = {
+        "intervals": "95 %, bootstrap over texts, 1,000 resamples",
+        "hardware": f"cpu ({platform.machine()}), threads: {args.threads}",
+        "versions": {name: version(name) for name in ("whence", "torch", "transformers")},
+    }
+    if args.only != "sentiment":
+        started = time.process_time()
+        report = five_classes(args.data_dir, args.work, args.limit)
+        write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / "sst.json")
+    if args.only != "sst":
+        started = time.process_time()
+        sentences = read("sst2", data_dir=args.data_dir, split="dev", limit=args.limit)
+        news = read("ag_news", data_dir=args.data_dir, split="test", limit=args.limit or TOPIC_TEXTS, seed=0)
+        report = {"sentiment": shipped("sentiment", sentences), "topic": shipped("topic", news)}
+        write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / "sentiment.json")
+
+
+if __name__ == "__main__":
+    main()
