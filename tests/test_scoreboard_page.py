@@ -44,8 +44,8 @@ def hostile(board: Scoreboard) -> Scoreboard:
     return replace(board, texts=texts, model=replace(board.model, id=f"</script>{HOSTILE}"))
 
 
-def shown(board: Scoreboard) -> str:
-    console = Console(width=160, record=True, file=io.StringIO())
+def shown(board: Scoreboard, width: int = 160) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
     console.print(board)
     return console.export_text()
 
@@ -55,6 +55,13 @@ def test_the_terminal_says_the_verdict_first(board: Scoreboard) -> None:
     assert lines[1] == board.verdict.answer
     assert any("length ignores the model" in line for line in lines)
     assert "\x1b" not in shown(hostile(board))
+
+
+def test_nothing_is_cut_off_at_80_columns(board: Scoreboard) -> None:
+    narrow = shown(board, width=80)
+    assert "…" not in narrow
+    for place in board.ranking().places[:3]:
+        assert f"{place.mean.mean:.2f} ±" in narrow
 
 
 def test_nothing_of_a_name_becomes_markup(board: Scoreboard) -> None:

@@ -12,18 +12,10 @@ from whence.render.visible import visible
 from whence.scoreboard.board import Entry, Scoreboard
 from whence.scoreboard.metric_table import METRICS
 
-_COLUMNS = (
-    "faithfulness",
-    "comprehensiveness",
-    "sufficiency",
-    "monotonicity",
-    "seed_stability",
-    "randomisation",
-    "auprc",
-)
+_COLUMNS = ("faithfulness", "comprehensiveness", "sufficiency", "randomisation", "auprc")
 _HEADS = {
-    "faithfulness": "faithful ↑", "comprehensiveness": "compreh. ↑", "sufficiency": "suffic. ↓",
-    "monotonicity": "monot. ↑", "seed_stability": "seeds ↑", "randomisation": "random w. ↓", "auprc": "AUPRC ↑",
+    "faithfulness": "faithful ↑", "comprehensiveness": "compr. ↑", "sufficiency": "suff. ↓",
+    "randomisation": "random w. ↓", "auprc": "AUPRC ↑",
 }  # fmt: skip
 
 
@@ -49,19 +41,24 @@ def board_view(board: Scoreboard) -> RenderableType:
 def _table(board: Scoreboard) -> Table:
     shown = [metric for metric in _COLUMNS if metric in board.metrics]
     table = Table.grid(padding=(0, 2))
-    for column in range(len(shown) + 4):
-        table.add_column(justify="left" if column == 1 else "right", no_wrap=True)
-    table.add_row("rank", "method", "layer", *(_HEADS[metric] for metric in shown), "passes", style="dim")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    for _ in range(len(shown) + 1):
+        table.add_column(justify="right", no_wrap=True)
+    heads = [_HEADS[metric].replace(" ", "\n", 1) for metric in shown]
+    table.add_row("rank", "method, layer", *heads, "passes", style="dim")
     entries = {entry.name: entry for entry in board.entries}
     for place in board.ranking().places:
         entry = entries[place.name]
         first, last = place.ranks
         rank = "" if entry.kind == "control" else str(first) if first == last else f"{first}–{last}"
         name = Text(visible(entry.name), style="dim" if entry.kind == "control" else "bold")
+        if isinstance(entry.layer, int):
+            name.append(f" {entry.layer}", style="dim")
         if entry.name in board.flagged and entry.kind != "control":
             name.append(" ignores the model", style="bold red")
         cells = [_cell(board, entry, metric) for metric in shown]
-        table.add_row(rank, name, str(entry.layer), *cells, _passes(board, entry))
+        table.add_row(rank, name, *cells, _passes(board, entry))
     return table
 
 
@@ -71,7 +68,7 @@ def _cell(board: Scoreboard, entry: Entry, metric: str) -> Text:
         return Text("–", style="dim")
     text = Text(f"{found.mean:.2f}")
     if metric == "faithfulness":
-        text.append(f" [{found.low:.2f}, {found.high:.2f}]", style="dim")
+        text.append(f" ±{(found.high - found.low) / 2:.2f}", style="dim")
     return text
 
 
@@ -79,7 +76,7 @@ def _passes(board: Scoreboard, entry: Entry) -> str:
     found = [board.interval(entry.name, each) if each in board.metrics else None for each in ("forwards", "backwards")]
     if found[0] is None:
         return "–"
-    back = f" + {found[1].mean:.0f} back" if found[1] is not None and found[1].mean else ""
+    back = f"+{found[1].mean:.0f}" if found[1] is not None and found[1].mean else ""
     return f"{found[0].mean:.0f}{back}"
 
 
@@ -88,5 +85,5 @@ def _legend(board: Scoreboard) -> str:
     parts = [f"{_HEADS[metric][:-2]}: {METRICS[metric].sentence}" for metric in shown]
     return (
         "Ranks that the texts leave open are given as a range (paired tests, Holm, 5 %). "
-        f"{'. '.join(parts)}. random and oracle are controls: the one knows nothing, the other has seen the test."
+        f"± is half the 95 % interval. {'. '.join(parts)}. passes: forwards + backwards a text. random and oracle are controls: the one knows nothing, the other has seen the test."
     )
