@@ -85,5 +85,6 @@ def _legend(board: Scoreboard) -> str:
     parts = [f"{_HEADS[metric][:-2]}: {METRICS[metric].sentence}" for metric in shown]
     return (
         "Ranks that the texts leave open are given as a range (paired tests, Holm, 5 %). "
-        f"± is half the 95 % interval. {'. '.join(parts)}. passes: forwards + backwards a text. random and oracle are controls: the one knows nothing, the other has seen the test."
+        f"± is half the 95 % interval. {'. '.join(parts)}. passes: forwards + backwards a text. "
+        "random and oracle are controls: the one knows nothing, the other has seen the test."
     )
