@@ -38,7 +38,7 @@ def model() -> whence.LayeredModel:
 
 def test_an_example_on_paper() -> None:
     example = Example((8, 1), (8, 8, 3, 1, 3, 9))
-    assert example.text == "q8 q1 8 8 3 1 3 9"
+    assert example.text == "8 1: 8 8 3 1 3 9"
     assert example.label == 1
     assert example.relevant.tolist() == [True, True, False, True, False, False]
     assert Example((1, 8), (8, 8, 3, 1, 3, 9)).label == 0
@@ -63,10 +63,13 @@ def test_the_law_of_the_data(examples: list[Example]) -> None:
     assert toy_task.make_examples(seed=0, n_texts=50) != toy_task.make_examples(seed=1, n_texts=50)
 
 
-def test_query_digits_are_special_and_have_embeddings_of_their_own(model: whence.LayeredModel) -> None:
-    tokens = model.encode("q8 q1 8 1").tokens
-    assert [token.special for token in tokens] == [True, True, False, False]
-    assert len({token.id for token in tokens}) == 4
+def test_the_digits_are_the_tokens_and_know_what_is_asked() -> None:
+    encoding = toy_task.DigitTokenizer().encode("8 1: 8 8 3", None)
+    assert [token.id for token in encoding.tokens] == [818, 818, 813]
+    assert [encoding.text[token.start : token.end] for token in encoding.tokens] == ["8", "8", "3"]
+    for text in ("", "8 1:", "8 1 8 8", "8 1: 8 ten", "8 1: 8  8"):
+        with pytest.raises(whence.InputError, match="asks nothing about digits"):
+            toy_task.DigitTokenizer().encode(text, None)
 
 
 def test_the_model_is_layered(model: whence.LayeredModel, examples: list[Example]) -> None:
@@ -79,9 +82,11 @@ def test_the_model_is_layered(model: whence.LayeredModel, examples: list[Example
     alone = model.states(model.collate([model.encode(examples[3].text)])).logits[0]
     assert alone.tolist() == pytest.approx(states.logits[3].tolist(), abs=1e-6), "padding does not matter"
     assert (states.logits[:, 0] == 0).all()
-    changed = states.at(1).clone()
-    changed[:, :2] = 7.0
-    assert torch.equal(model.resume(1, changed, inputs), states.logits), "the query has no state of its own"
+    embedded = model.embed(inputs.ids)
+    assert torch.equal(embedded, states.words)
+    same = {token for row in inputs.ids.tolist() for token in row if token % 10 == 7}
+    assert len(same) > 1, "sevens of several questions"
+    assert len({tuple(model.embed(torch.tensor([[token]]))[0, 0].tolist()) for token in same}) == 1, "and one embedding"
 
 
 def cross_entropy(model: whence.LayeredModel, examples: list[Example]) -> float:

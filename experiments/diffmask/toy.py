@@ -48,9 +48,9 @@ NOTEBOOK = {  # the authors' second run
 }  # fmt: skip
 
 PROBES = {  # settings other than those of the usual recipe
-    "probe": "released", "start": 3.0, "limit": None, "penalty": "count", "margin": 0.05, "first_margin": 1.0,
-    "relative": False, "learning_rate": 3e-3, "baseline_learning_rate": 1e-2, "multiplier": 3.0,
-    "multiplier_learning_rate": 0.02, "batch_size": 128, "steps": 8_000,
+    "probe": "released", "penalty": "count", "margin": 0.05, "first_margin": 1.0, "relative": False,
+    "learning_rate": 3e-3, "baseline_learning_rate": 3e-4, "multiplier": 3.0, "multiplier_learning_rate": 0.02,
+    "steps": 6_000,
 }  # fmt: skip
 
 Scores = list[np.ndarray]
