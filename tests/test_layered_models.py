@@ -76,6 +76,31 @@ def check_resume(model: whence.LayeredModel, inputs: whence.Inputs, blocks: list
         assert (moved > 1e-3).all(), f"a changed state at layer {layer} leaves the output as it was"
 
 
+def check_resume_each(model: whence.LayeredModel, inputs: whence.Inputs) -> None:
+    """Several layers in one pass, also one of them twice, equal each by itself."""
+    states = model.states(inputs)
+    generator = torch.Generator().manual_seed(0)
+    for layers in (all_layers(model), ["words", "words"], all_layers(model)[2:]):
+        hidden = [states.at(layer) + torch.randn(states.at(layer).shape, generator=generator) for layer in layers]
+        with torch.no_grad():
+            together = model.resume_each(layers, hidden, inputs)
+            alone = [model.resume(layer, h, inputs) for layer, h in zip(layers, hidden, strict=True)]
+        torch.testing.assert_close(together, torch.stack(alone), **CLOSE)
+        assert (together[0] - together[-1]).abs().max() > 1e-3
+
+
+@every_case
+def test_many_layers_are_resumed_in_one_pass(family: str, head: str) -> None:
+    model = tiny(family, head)
+    check_resume_each(model, batch(model, tiny_models.texts_for(family, head)))
+
+
+@every_plain
+def test_many_layers_of_plain_modules_are_resumed_in_one_pass(name: str) -> None:
+    model = tiny_plain(name)
+    check_resume_each(model, batch(model, TEXTS))
+
+
 @every_case
 def test_resume_equals_the_full_forward_and_runs_only_the_blocks_above(family: str, head: str) -> None:
     model = tiny(family, head)
@@ -281,20 +306,6 @@ def test_there_is_nothing_to_change_above_the_last_layer(bert: whence.LayeredMod
     for layer in (-1, 4):
         with pytest.raises(whence.UnknownNameError, match=f"unknown layer {layer}"):
             bert.changed(layer, lambda h: h, batch(bert, TEXTS))
-
-
-@every_family
-def test_states_up_to_a_layer_run_only_the_blocks_below(family: str) -> None:
-    model = tiny(family)
-    inputs, blocks = batch(model, TEXTS), real_blocks(model, family)
-    states = model.states(inputs)
-    for number, layer in enumerate(all_layers(model)):
-        with counted(blocks) as calls:
-            found = model.states_up_to(layer, inputs)
-        assert list(found) == all_layers(model)[: number + 1]
-        assert sum(calls) == max(number - 1, 0)
-        for below, state in found.items():
-            torch.testing.assert_close(state, states.at(below), **CLOSE)
 
 
 @every_family

@@ -10,15 +10,15 @@ import pytest
 import tiny_models
 import torch
 from scipy import special, stats
-from tiny_models import FAMILIES, PAIRS, TEXTS, tiny, tiny_plain
+from tiny_models import PAIRS, TEXTS, tiny
 from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, kl_divergence
 
 import whence
 from whence.diffmask.divergence import agreement, divergence
-from whence.diffmask.gates import HardConcrete
+from whence.diffmask.fit import Fit
 from whence.diffmask.lookahead import Lookahead
-from whence.diffmask.objective import PULL, MaskedPass, maskable, mixed, penalty
+from whence.diffmask.objective import PULL, MaskedPasses, maskable, mixed, penalty
 from whence.diffmask.probes import Form, Kind, Probes
 from whence.diffmask.recipes import PENALTIES, Penalty, Recipe, recipe_for
 from whence.diffmask.schedule import Batches, drawn_layer, drawn_noise, learning_rate_share
@@ -213,19 +213,33 @@ def test_acceptance_7_a_padded_batch_equals_each_text_by_itself(kind: Kind, fami
     furthest = 0.0
     for number, layer in enumerate(probes.layers):
         recipe = Recipe(penalty=PENALTIES[number % 3], limit=0.1 if number % 2 else None, hard=False)
-        masked = MaskedPass(model, probes, recipe, layer)
-        noise = torch.rand(len(masked.needed), *inputs.ids.shape, generator=generator)
-        moved, cost, kept = masked.run(inputs, noise, model.states(inputs).logits)
+        noise = torch.rand(len(probes.layers), *inputs.ids.shape, generator=generator)
+        moved, cost, kept = masked(model, probes, recipe, layer, inputs, noise)
         for row, text in enumerate(texts):
             one = batch(model, [text])
-            alone = masked.run(one, noise[:, row : row + 1, : one.ids.shape[1]], None)
-            expected = released_objective(model, text, probes, recipe, layer, noise[:, row, : one.ids.shape[1]])
+            own = noise[:, row : row + 1, : one.ids.shape[1]]
+            alone = masked(model, probes, recipe, layer, one, own)
+            used = [probes.layers.index(each) for each in probes.needed(layer)]
+            expected = released_objective(model, text, probes, recipe, layer, own[used, 0])
             for found in ((moved[row], cost[row]), alone[:2]):
                 assert [float(each.detach()) for each in found] == pytest.approx(expected, rel=2e-4, abs=2e-5)
             assert float(alone[2]) == pytest.approx(float(kept[row]), rel=1e-5)
         assert ((kept > 0) & (kept < 1)).all()
         furthest = max(furthest, float(moved.detach().max()))
     assert furthest > 1e-3  # something was masked
+
+
+def masked(
+    model: whence.LayeredModel,
+    probes: Probes,
+    recipe: Recipe,
+    layer: whence.Layer,
+    inputs: whence.Inputs,
+    noise: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The divergence, penalty and share kept of each text at one layer."""
+    passes = MaskedPasses(model, probes, recipe, [layer], inputs, noise)
+    return passes.moved([layer], passes.gates)[0], passes.costs[0], passes.kept[0]
 
 
 class Opened(torch.nn.Module):
@@ -280,9 +294,8 @@ def test_acceptance_4_closed_gates_at_the_words_are_a_text_of_baselines(family: 
     finally:
         handle.remove()
     original = model.states(inputs).logits
-    moved, _, _ = MaskedPass(model, probes, Recipe(limit=None), model.n_layers).run(
-        inputs, torch.rand(len(probes.layers), *inputs.ids.shape), None
-    )
+    noise = torch.rand(len(probes.layers), *inputs.ids.shape)
+    moved, _, _ = masked(model, probes, Recipe(limit=None), model.n_layers, inputs, noise)
     torch.testing.assert_close(moved, divergence(model.reading, original, expected, inputs.mask), rtol=1e-4, atol=1e-5)
     assert (moved > 1e-4).all()
 
@@ -300,59 +313,72 @@ def test_special_tokens_are_masked_only_where_they_may_be(special: bool) -> None
     assert (changed[free] == 1).all()
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *tiny_models.PLAIN])
-def test_a_hidden_step_in_one_pass_equals_two_passes(family: str) -> None:
-    """The same loss and the same gradients: reading and masking a state in one pass saves the other."""
-    model = tiny_plain(family) if family in tiny_models.PLAIN else tiny(family)
-    inputs = batch(model, TEXTS)
-    probes = probes_for(model, "hidden")
-    noise = torch.rand(1, *inputs.ids.shape, generator=torch.Generator().manual_seed(0))
-    original = model.states(inputs).logits
-    for layer in probes.layers:
-        gradients = []
-        for known in (original, None):
-            probes.zero_grad()
-            with model.held():
-                moved, cost, _ = MaskedPass(model, probes, Recipe(), layer).run(inputs, noise, known)
-                (10 * moved + cost).sum().backward()
-            gradients.append([weight.grad for weight in probes.parameters() if weight.grad is not None])
-        assert len(gradients[0]) > 3
-        torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("family", ["bert", "gpt2", "deberta-v2-conv", "albert"])
-@pytest.mark.parametrize(("kind", "form"), [("input", "released"), ("input", "paper"), ("hidden", "paper")])
-def test_known_outputs_save_blocks_and_change_nothing(kind: Kind, form: Form, family: str) -> None:
-    """Probes that look at several layers read them in a pass of its own, which ends at the highest."""
+@pytest.mark.parametrize("kind", ["input", "hidden"])
+@pytest.mark.parametrize("form", ["released", "released_plain", "paper"])
+def test_all_layers_at_once_equal_each_by_itself(form: Form, kind: Kind, family: str) -> None:
     model = tiny(family)
     inputs = batch(model, TEXTS)
     probes = probes_for(model, kind, form)
-    original = model.states(inputs).logits
-    for layer in probes.layers:
-        masked = MaskedPass(model, probes, Recipe(limit=0.2), layer)
-        noise = torch.rand(len(masked.needed), *inputs.ids.shape, generator=torch.Generator().manual_seed(0))
-        found = []
-        for known in (original, None):
-            probes.zero_grad()
-            with model.held():
-                moved, cost, kept = masked.run(inputs, noise, known)
-                (10 * moved + cost).sum().backward()
-            gradients = [weight.grad for weight in probes.parameters() if weight.grad is not None]
-            found.append([moved.detach(), cost.detach(), kept, *gradients])
-        torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+    noise = torch.rand(len(probes.layers), *inputs.ids.shape, generator=torch.Generator().manual_seed(0))
+    together = MaskedPasses(model, probes, Recipe(limit=0.2), probes.layers, inputs, noise)
+    moved = together.moved(probes.layers, together.gates)
+    for place, layer in enumerate(probes.layers):
+        alone = masked(model, probes, Recipe(limit=0.2), layer, inputs, noise)
+        in_company = moved[place], together.costs[place], together.kept[place]
+        torch.testing.assert_close(in_company, alone, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("every_layer", "at_once"), [(True, 1), (True, 3), (True, 99), (False, 1)])
+@pytest.mark.parametrize("kind", ["input", "hidden"])
+def test_the_gradient_of_a_step_is_that_of_the_objective(
+    kind: Kind, every_layer: bool, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step forgets each pass before the next; what reaches the probes is the gradient of the whole sum."""
+    monkeypatch.setattr(Fit, "_layers_at_once", lambda self, inputs: at_once)
+    model = tiny("bert")
+    encodings = [model.encode(text) for text in TEXTS]
+    probes = probes_for(model, kind)
+    recipe = Recipe(batch_size=len(TEXTS), every_layer=every_layer, relative=False, limit=0.2)
+    fit = Fit(model, probes, recipe, encodings, encodings, seed=5, batch_tokens=999, validate_every=9, patience=None)
+    seen: list[list[Tensor | None]] = []
+    fit.optimiser.step = lambda: seen.append(  # type: ignore[method-assign,assignment]
+        [None if weight.grad is None else weight.grad.clone() for weight in probes.parameters()]
+    )
+    with model.held(), torch.no_grad():
+        fit.train_step()
+    rows = fit.batches[0]
+    inputs = model.collate([encodings[row] for row in rows])
+    noise = drawn_noise(5, 0, (len(probes.layers), len(rows), inputs.ids.shape[1]))
+    places = range(len(probes.layers)) if every_layer else [drawn_layer(5, 0, len(probes.layers))]
+    probes.zero_grad()
+    with model.held():
+        for place in places:
+            moved, cost, _ = masked(model, probes, recipe, probes.layers[place], inputs, noise)
+            rise = recipe.first_margin + (1 - recipe.first_margin) * place / (len(probes.layers) - 1)
+            loss = recipe.multiplier * (moved - recipe.margin * rise) + cost
+            loss.mean().backward()  # type: ignore[no-untyped-call]
+    expected = [weight.grad for weight in probes.parameters()]
+    assert sum(each is not None for each in expected) > 3
+    for found, wanted in zip(seen[0], expected, strict=True):
+        assert (found is None) == (wanted is None)
+        if found is not None:
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_hard_gates_are_zero_or_one_with_the_gradient_of_soft_ones() -> None:
     model = tiny("bert")
+    inputs = batch(model, TEXTS)
     probes = probes_for(model, "hidden")
-    gates = [HardConcrete(torch.tensor([[2.0, -2.0, 0.4]], requires_grad=True))]
-    noise = torch.full((1, 1, 3), 0.5)
-    soft = MaskedPass(model, probes, Recipe(hard=False), 0)._sampled(gates, noise)
-    hard = MaskedPass(model, probes, Recipe(hard=True), 0)._sampled(gates, noise)
-    assert hard.tolist() == [[1, 0, 1]]
-    assert 0.5 < soft[0, 2].item() < 1
-    (straight,) = torch.autograd.grad(hard.sum(), gates[0].logits, retain_graph=True)
-    torch.testing.assert_close(straight, torch.autograd.grad(soft.sum(), gates[0].logits)[0])
+    noise = torch.rand(len(probes.layers), *inputs.ids.shape, generator=torch.Generator().manual_seed(0))
+    soft, hard = (
+        MaskedPasses(model, probes, Recipe(hard=hard), probes.layers, inputs, noise).gates for hard in (False, True)
+    )
+    assert set(hard.unique().tolist()) == {0.0, 1.0}
+    assert torch.equal(hard.detach(), (soft > 0.5).float())
+    assert ((soft > 0) & (soft < 1)).any()
+    weights = list(probes.of_layer.parameters())
+    torch.testing.assert_close(torch.autograd.grad(hard.sum(), weights), torch.autograd.grad(soft.sum(), weights))
 
 
 # Recipes
@@ -364,7 +390,7 @@ def test_acceptance_9_the_papers_and_the_released_settings_are_apart() -> None:
     shared = {"start": 5.0, "relative": False, "rectified": False, "hard": False, "special": True, "limit": None,
               "baseline": "released", "optimiser": "lookahead_rmsprop", "learning_rate": 3e-4, "multiplier": 1.0,
               "multiplier_limit": 200.0, "warm_up": 1_200, "cool_down": 0.0, "batch_size": 64,
-              "first_margin": 1.0, "width": None}  # fmt: skip
+              "first_margin": 1.0, "width": None, "every_layer": False}  # fmt: skip
     own = {"probe": ("released", "paper"), "penalty": ("log", "count"), "margin": (0.1, 0.5),
            "baseline_learning_rate": (1e-3, 3e-4), "multiplier_learning_rate": (0.3, 0.1),
            "steps": (40_200, 6_700)}  # fmt: skip

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from whence.diffmask.gates import HardConcrete
-from whence.diffmask.probes import Bilinear, Form, Kind, Perceptron, Probes
+from whence.diffmask.probes import Bilinear, Form, Kind, Perceptron, Probes, all_at_once
 from whence.explanation import Layer
 
 FORMS: tuple[Form, ...] = ("released", "released_plain", "paper")
@@ -50,6 +50,25 @@ def test_acceptance_3_a_fresh_input_probe_keeps_almost_everything(
 
 def dot(a: Tensor, b: Tensor) -> float:
     return sum(float(x) * float(y) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+@pytest.mark.parametrize("n_word", [0, 3])
+def test_probes_all_at_once_equal_each_by_itself_with_their_gradients(n_word: int, bounded: bool) -> None:
+    torch.manual_seed(0)
+    probes = [Perceptron(n_word, 4, 5, start, bounded=bounded).double() for start in (0.5, -1.0, 2.0)]
+    weights = [weight for probe in probes for weight in probe.parameters()]
+    with torch.no_grad():
+        for weight in weights:
+            weight.add_(0.5 * torch.randn(weight.shape))
+    word = torch.randn(2, 6, n_word, dtype=torch.float64) if n_word else None
+    states = [torch.randn(2, 6, 4, dtype=torch.float64) for _ in probes]
+    together = torch.stack(all_at_once(probes, word, states))
+    alone = torch.stack([probe(word, state) for probe, state in zip(probes, states, strict=True)])
+    torch.testing.assert_close(together, alone)
+    torch.testing.assert_close(
+        torch.autograd.grad(together.square().sum(), weights), torch.autograd.grad(alone.square().sum(), weights)
+    )
 
 
 @pytest.mark.parametrize("bounded", [True, False])

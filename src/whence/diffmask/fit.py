@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from whence.diffmask import checkpoint
 from whence.diffmask.divergence import divergence
 from whence.diffmask.lookahead import Lookahead
-from whence.diffmask.objective import MaskedPass
+from whence.diffmask.objective import MaskedPasses
 from whence.diffmask.probes import Probes
 from whence.diffmask.recipes import Recipe
 from whence.diffmask.schedule import Batches, drawn_layer, drawn_noise, generator, learning_rate_share
@@ -27,7 +27,7 @@ from whence.errors import NonFiniteError, UsageError
 from whence.explanation import Layer
 from whence.models.batching import batches
 from whence.models.fingerprint import fingerprint, first_difference
-from whence.models.inputs import Encoding
+from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 CHECKPOINT_SECONDS = 20
 FIRST_TEXTS = 256  # texts that say what masking everything costs and what a mean state is
 LITTLE = 0.05  # a share of tokens masked below which training has not yet got off the ground
-LARGEST_CACHE = 2**28  # numbers of the unmasked outputs that are kept; a vocabulary for each text is too many
 CARRIED = ("step", "last_step", "cooling_from", "scale", "seconds", "history", "divergences", "kept")
 """What a run carries from step to step beside its tensors."""
 
@@ -114,11 +113,10 @@ class Fit:
                 self._restore(path)
             else:
                 self.begin()
-            original = self.original_outputs()
             saved = time.monotonic()
             while self.step < self.last_step:
                 started = time.monotonic()
-                self.train_step(original, drawn_layer(self.seed, self.step, len(self.probes.layers)))
+                self.train_step()
                 self.step += 1
                 if self.step % self.validate_every == 0 or self.step == self.last_step:
                     self._validate()
@@ -133,31 +131,34 @@ class Fit:
         """The last validation."""
         return [LayerResult(**each) for each in self.history[-1]["layers"]]
 
-    def train_step(self, original: list[Tensor] | None, place: int) -> None:
-        """One step at one layer: its probes down, its multiplier up, from the same pass."""
-        masked = MaskedPass(self.model, self.probes, self.recipe, self.probes.layers[place])
+    def train_step(self) -> None:
+        """One step: probes down, multipliers up, from the same passes."""
+        n_layers = len(self.probes.layers)
+        places = range(n_layers) if self.recipe.every_layer else [drawn_layer(self.seed, self.step, n_layers)]
         rows = self.batches[self.step]
         longest = max(len(self.training[row]) for row in rows)
-        noise = drawn_noise(self.seed, self.step, (len(masked.needed), len(rows), longest))
+        noise = drawn_noise(self.seed, self.step, (n_layers, len(rows), longest))
         mine = range(self.processes.process_index, len(rows), self.processes.num_processes)
         inputs = self.model.collate([self.training[rows[each]] for each in mine])
-        length = inputs.ids.shape[1]
-        known = None if original is None else _padded([original[rows[each]] for each in mine], length)
+        noise = noise[:, list(mine), : inputs.ids.shape[1]].to(self.model.device)
+        layers = [self.probes.layers[place] for place in places]
+        multipliers = torch.tensor([float(self.multipliers[place]) for place in places], device=self.model.device)
+        margins = torch.tensor([[self._margin(place)] for place in places], device=self.model.device)
+        totals = torch.zeros(3, len(layers), device=self.model.device)
         with torch.enable_grad():
-            moved, cost, kept = masked.run(
-                inputs,
-                noise[:, list(mine), :length].to(self.model.device),
-                None if known is None else known.to(self.model.device),
-            )
-            excess = moved / self.scale - self._margin(place)
-            pressed = excess.relu() if self.recipe.rectified else excess
-            loss = (float(self.multipliers[place]) * pressed + cost).sum() / len(rows)
-        loss.backward()  # type: ignore[no-untyped-call]
-        totals = torch.stack([excess.detach().sum(), moved.detach().sum(), kept.sum(), loss.detach()])
-        totals[:3] /= len(rows)
+            passes = MaskedPasses(self.model, self.probes, self.recipe, layers, inputs, noise)
+            gates = passes.gates.detach().requires_grad_()  # what some layers ran is forgotten before others are run
+            for some in _slices(len(layers), self._layers_at_once(inputs)):
+                moved = passes.moved(layers[some], gates[some])
+                excess = moved / self.scale - margins[some]
+                pressed = excess.relu() if self.recipe.rectified else excess
+                (multipliers[some] * pressed.sum(dim=1)).sum().div(len(rows)).backward()  # type: ignore[no-untyped-call]
+                totals[0, some], totals[1, some] = excess.detach().sum(dim=1), moved.detach().sum(dim=1)
+            torch.autograd.backward([passes.gates, passes.costs.sum() / len(rows)], [gates.grad, None])
+        totals[2] = passes.kept.sum(dim=1)
         self._add_up_over_processes(totals)
-        mean_excess, mean_moved, mean_kept, _ = totals.tolist()
-        if not all(map(torch.isfinite, totals)):
+        totals /= len(rows)
+        if not totals.isfinite().all():
             raise NonFiniteError(
                 f"training gave a number that is not finite at step {self.step}",
                 "lower learning_rate, or look for infinite weights in the model",
@@ -167,12 +168,20 @@ class Fit:
             group["lr"] = rate * share
         (self.lookahead or self.optimiser).step()
         self.optimiser.zero_grad(set_to_none=True)
-        self.multipliers[place].grad = torch.tensor(-mean_excess)
+        for place, excess, moved, kept in zip(places, *totals.tolist(), strict=True):
+            self.multipliers[place].grad = torch.tensor(-excess)
+            self.divergences[place] += 0.1 * (moved - self.divergences[place])
+            self.kept[place] += 0.1 * (kept - self.kept[place])
         (self.multiplier_lookahead or self.multiplier_optimiser).step()
         self.multiplier_optimiser.zero_grad(set_to_none=True)
-        self.multipliers[place].clamp_(0, self.recipe.multiplier_limit)
-        self.divergences[place] += 0.1 * (mean_moved - self.divergences[place])
-        self.kept[place] += 0.1 * (mean_kept - self.kept[place])
+        for multiplier in self.multipliers:
+            multiplier.clamp_(0, self.recipe.multiplier_limit)
+
+    def _layers_at_once(self, inputs: Inputs) -> int:
+        """Of one pass: on a GPU as many as fit, since many small passes cost as much as large ones; else one."""
+        if self.model.device.type != "cuda":
+            return 1
+        return max(1, self.batch_tokens // inputs.ids.numel())
 
     def _margin(self, place: int) -> float:
         """The divergence allowed at a layer, in units of the scale."""
@@ -202,29 +211,6 @@ class Fit:
                     "the model says the same whatever the text is, so nothing of the text can matter",
                     "look at the model, or give a margin in nats: relative=False",
                 )
-
-    def original_outputs(self) -> list[Tensor] | None:
-        """The outputs on the unmasked texts, computed once, unless they are too many to keep.
-
-        Those of all steps, also when a run goes on: in other batches they would be other numbers in the last bits.
-        """
-        steps = range(self.recipe.steps)
-        if len(steps) * self.batches.batch_size < len(self.training):
-            wanted = sorted({row for step in steps for row in self.batches[step]})
-        else:
-            wanted = list(range(len(self.training)))
-        found: list[Tensor] = [torch.empty(0)] * len(self.training)
-        numbers = 0
-        for batch in batches([self.training[row] for row in wanted], self.batch_tokens):
-            rows = [wanted[place] for place in batch]
-            inputs = self.model.collate([self.training[row] for row in rows])
-            logits = self.model.run(inputs)
-            numbers += logits.numel()
-            if numbers > LARGEST_CACHE:
-                return None
-            for row, output, encoding in zip(rows, logits.float(), inputs.encodings, strict=True):
-                found[row] = (output[: len(encoding)] if logits.ndim == 3 else output).clone()
-        return found
 
     def _validate(self) -> None:
         results = validate(self.model, self.probes, self.held_out, special=self.recipe.special)
@@ -376,15 +362,12 @@ def everything_masked(
     return total / len(encodings)
 
 
+def _slices(length: int, size: int) -> list[slice]:
+    return [slice(first, first + size) for first in range(0, length, size)]
+
+
 def _digest(encodings: Sequence[Encoding]) -> str:
     return hashlib.sha256(repr([encoding.ids for encoding in encodings]).encode()).hexdigest()
-
-
-def _padded(outputs: list[Tensor], length: int) -> Tensor:
-    """Outputs of texts of different length, those with a token axis filled up with zeros."""
-    if outputs[0].ndim == 1:
-        return torch.stack(outputs)
-    return torch.stack([nn.functional.pad(each, (0, 0, 0, length - len(each))) for each in outputs])
 
 
 def _probe_optimiser(probes: Probes, recipe: Recipe) -> torch.optim.Optimizer:

@@ -148,6 +148,7 @@ They say from one forward pass {what} {fitted.model.architecture} can do without
 
 ```python
 import whence
+
 probes = whence.DiffMask.load("this folder")
 probes.explain(model, "a text")
 ```

@@ -3,11 +3,13 @@
 min over probes, max over multipliers λ >= 0 of   penalty(gates) + λ_layer · (divergence - margin)
 
 One pass serves both players: the probes go down its gradient, the layer's multiplier goes up by how far the divergence
-exceeds the margin. The released code runs the model a second time, at another random layer, for the multipliers.
+exceeds the margin. The released code runs the model a second time, at another random layer, for the multipliers, and
+the whole of it whatever the layer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -51,60 +53,59 @@ def penalty(
     return cost if form == "count" else cost / free.sum(dim=-1).clamp(min=1)
 
 
-class MaskedPass:
-    """One masked forward pass over a batch at one layer, with sampled gates.
+class MaskedPasses:
+    """Masked forward passes over a batch, one a layer, all from one pass over the unmasked texts.
 
-    It gives the divergence of each text, its penalty, and the share of it that is kept.
-
-    With `original`, the output on the unmasked texts, known, no more is computed than is needed: where the gates of a
-    layer depend on that layer's state alone, it is read and masked in one pass; else a first pass reads the states of
-    the unmasked texts, as far up as the gates look. Without it the first pass goes through to the output.
+    That pass gives the states which the probes read, the states to go on from, and the output to compare with. Gates
+    are sampled once: those of an input at a layer are the product of all up to it.
     """
 
-    def __init__(self, model: LayeredModel, probes: Probes, recipe: Recipe, layer: Layer) -> None:
-        self.model, self.probes, self.recipe, self.layer = model, probes, recipe, layer
-        self.needed = probes.needed(layer)
-
-    def run(
+    def __init__(
         self,
+        model: LayeredModel,
+        probes: Probes,
+        recipe: Recipe,
+        layers: Sequence[Layer],
         inputs: Inputs,
         noise: Float[Tensor, "layer batch token"],
-        original: Float[Tensor, "batch *token label"] | None,
-    ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"], Float[Tensor, " batch"]]:
-        free = maskable(inputs, self.recipe.special)
-        asked: list[list[HardConcrete]] = []
-        where = self.probes.masked_layer(self.layer)
+    ) -> None:
+        self.model, self.probes, self.recipe = model, probes, recipe
+        self.layers, self.inputs = tuple(layers), inputs
+        self.free = maskable(inputs, recipe.special)
+        self.states = model.states(inputs)
+        asked = sorted({each for layer in layers for each in probes.needed(layer)}, key=probes.layers.index)
+        each = probes.gates(asked, {layer: self.states.at(layer) for layer in {*asked, "words"}})
+        drawn = torch.stack(
+            [gate.rsample(noise=noise[probes.layers.index(a)]) for a, gate in zip(asked, each, strict=True)]
+        )
+        logs = torch.stack([gate.log_nonzero for gate in each])
+        beyond = torch.stack([self._beyond(gate) for gate in each])
+        if probes.kind == "input":
+            drawn, logs = drawn.cumprod(dim=0), logs.cumsum(dim=0)
+            beyond = beyond.cumsum(dim=0) / torch.arange(1, len(asked) + 1, device=beyond.device)[:, None]
+        chosen = [asked.index(layer) for layer in layers]
+        self.gates = drawn[chosen]
+        if recipe.hard:
+            self.gates = self.gates + ((self.gates > 0.5).to(self.gates) - self.gates).detach()
+        self.costs = torch.stack([penalty(recipe.penalty, log_keep, self.free) for log_keep in logs[chosen]])
+        self.costs = self.costs + PULL * beyond[chosen]
+        self.kept = torch.stack([penalty("share", log_keep, self.free) for log_keep in logs[chosen].detach()])
 
-        def mask(hidden: Tensor, states: dict[Layer, Tensor] | None = None) -> Tensor:
-            asked.append(self._gates(states if states is not None else {self.layer: hidden}))
-            return mixed(hidden, self._sampled(asked[0], noise), self.probes.baseline(self.layer), free)
+    def moved(self, layers: Sequence[Layer], gates: Float[Tensor, "layer batch token"]) -> Float[Tensor, "layer batch"]:
+        """How far each text's output moves when its states pass through the gates of each of these layers."""
+        where = [self.probes.masked_layer(layer) for layer in layers]
+        hidden = [
+            mixed(self.states.at(at), gate, self.probes.baseline(layer), self.free)
+            for layer, at, gate in zip(layers, where, gates, strict=True)
+        ]
+        changed = self.model.resume_each(where, hidden, self.inputs)
+        return torch.stack(
+            [divergence(self.model.reading, self.states.logits, each, self.inputs.mask) for each in changed]
+        )
 
-        if original is not None and self.needed == (where,):
-            changed = self.model.changed(where, mask, inputs)
-        else:
-            if original is None:
-                whole = self.model.states(inputs)
-                original, known = whole.logits, {each: whole.at(each) for each in {*self.needed, where}}
-            else:
-                known = self.model.states_up_to(self.layer, inputs)
-            changed = self.model.resume(where, mask(known[where], known), inputs)
-        moved = divergence(self.model.reading, original, changed, inputs.mask)
-        log_keep = torch.stack([gate.log_nonzero for gate in asked[0]]).sum(dim=0)
-        cost = penalty(self.recipe.penalty, log_keep, free)
-        if self.recipe.limit is not None:
-            logits = torch.stack([gate.logits for gate in asked[0]])
-            beyond = (logits.abs() - self.recipe.limit).relu().square().mean(dim=0)
-            cost = cost + PULL * (beyond * free).sum(dim=-1) / free.sum(dim=-1).clamp(min=1)
-        return moved, cost, penalty("share", log_keep.detach(), free)
-
-    def _gates(self, states: dict[Layer, Tensor]) -> list[HardConcrete]:
-        """The gates that act at the layer: an input's are those of all layers up to it."""
-        found = self.probes.gates(self.needed, states)
-        return found if self.probes.kind == "input" else found[-1:]
-
-    def _sampled(
-        self, gates: list[HardConcrete], noise: Float[Tensor, "layer batch token"]
-    ) -> Float[Tensor, "batch token"]:
-        drawn = [gate.rsample(noise=u) for gate, u in zip(gates, noise[-len(gates) :], strict=True)]
-        product = torch.stack(drawn).prod(dim=0)
-        return product + ((product > 0.5).to(product) - product).detach() if self.recipe.hard else product
+    def _beyond(self, gate: HardConcrete) -> Float[Tensor, " batch"]:
+        """How far logits are beyond their limit, squared, averaged over each text."""
+        if self.recipe.limit is None:
+            return torch.zeros(len(self.inputs), device=gate.logits.device)
+        beyond = (gate.logits.abs() - self.recipe.limit).relu().square()
+        return (beyond * self.free).sum(dim=-1) / self.free.sum(dim=-1).clamp(min=1)

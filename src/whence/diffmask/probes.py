@@ -53,6 +53,32 @@ class Perceptron(nn.Module):
         return (10 * torch.tanh(logits) if self.bounded else logits) + self.start
 
 
+def all_at_once(probes: Sequence[Perceptron], word: Features | None, states: Sequence[Features]) -> list[Logits]:
+    """Each probe's logits for its own state, in a few large steps in place of many small ones."""
+
+    def weights(layers: Sequence[nn.Module]) -> Float[Tensor, "probe out in"]:
+        size, direction = (
+            torch.stack([getattr(layer.parametrizations.weight, name) for layer in layers])  # type: ignore[union-attr]
+            for name in ("original0", "original1")
+        )
+        normed: Tensor = direction * (size / direction.norm(dim=-1, keepdim=True))
+        return normed
+
+    inner, outer = weights([probe.inner for probe in probes]), weights([probe.outer for probe in probes])
+    n_word = 0 if word is None else word.shape[-1]
+    hidden = torch.baddbmm(
+        torch.stack([probe.inner.bias for probe in probes])[:, None],
+        torch.stack(list(states)).flatten(1, 2),
+        inner[..., n_word:].transpose(1, 2),
+    )
+    if word is not None:
+        of_word = word.flatten(0, 1) @ inner[..., :n_word].flatten(0, 1).T
+        hidden = hidden + of_word.reshape(-1, len(probes), hidden.shape[-1]).transpose(0, 1)
+    logits = (torch.tanh(hidden) @ outer.transpose(1, 2)).reshape(len(probes), *states[0].shape[:2])
+    starts = torch.stack([probe.start for probe in probes])[:, None, None]
+    return list(((10 * torch.tanh(logits) if probes[0].bounded else logits) + starts).unbind())
+
+
 class Bilinear(nn.Module):
     """The paper's probe: x'W h / √d + w[x; h] + b, the √d ours for a step size that suits any width.
 
@@ -109,11 +135,15 @@ class Probes(nn.Module):
 
         The paper's probes average over the layers below, so its `layers` must be the lowest ones, in order.
         """
-        logits = []
         with torch.autocast(states[layers[0]].device.type, enabled=False):  # as they are when they explain
-            for layer in layers:
-                word = states["words"].float() if self.kind == "input" else None
-                logits.append(self.of_layer[self.layers.index(layer)](word, states[layer].float()))
+            word = states["words"].float() if self.kind == "input" else None
+            probes = [self.of_layer[self.layers.index(layer)] for layer in layers]
+            read = [states[layer].float() for layer in layers]
+            perceptrons = [probe for probe in probes if isinstance(probe, Perceptron)]
+            if len(perceptrons) == len(probes) and len({state.shape[-1] for state in read}) == 1:
+                logits = all_at_once(perceptrons, word, read)
+            else:
+                logits = [probe(word, state) for probe, state in zip(probes, read, strict=True)]
         if self.form == "paper":
             sums = torch.stack(logits).cumsum(dim=0)
             logits = [

@@ -35,6 +35,8 @@ class Recipe:
             cannot: ours rises. For states above 1, where dropping little costs much at the top, it may fall.
         relative: whether `margin` is a share of the divergence reached when every word is masked.
         rectified: whether a divergence below the margin counts as zero instead of being pushed down further.
+        every_layer: whether a step trains the gates of every layer, from one pass over the unmasked texts, or those of
+            one layer drawn at random, as published.
         hard: whether a sampled gate above one half passes the state whole, its gradient as if it were soft.
         special: whether special tokens may be masked too.
         baseline: where baselines start: "released" (the mask token's embedding for words, noise for states) or
@@ -52,19 +54,20 @@ class Recipe:
     first_margin: float = 0.3
     relative: bool = True
     rectified: bool = False
+    every_layer: bool = True
     hard: bool = False
     special: bool = True
     baseline: Literal["released", "mean"] = "mean"
     optimiser: Literal["adam", "lookahead_rmsprop"] = "adam"
     learning_rate: float = 2e-3
     baseline_learning_rate: float = 1e-3
-    multiplier_learning_rate: float = 0.1
+    multiplier_learning_rate: float = 0.03
     multiplier: float = 10.0
     multiplier_limit: float = 200.0
     warm_up: int = 100
     cool_down: float = 0.2
-    batch_size: int = 128
-    steps: int = 4_000
+    batch_size: int = 64
+    steps: int = 2_500
 
     def changed(self, **changes: Any) -> Recipe:
         """The recipe with some settings changed; every value is checked."""
@@ -115,6 +118,7 @@ _PUBLISHED = Recipe(
     margin=0.1,
     first_margin=1.0,
     relative=False,
+    every_layer=False,
     baseline="released",
     optimiser="lookahead_rmsprop",
     learning_rate=3e-4,

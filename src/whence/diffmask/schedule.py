@@ -50,7 +50,7 @@ class Batches:
 
 
 def drawn_layer(seed: int, step: int, n_layers: int) -> int:
-    """The place of the layer whose gates a step trains."""
+    """The place of the layer whose gates a step trains, where it trains one."""
     return int(torch.randint(n_layers, (), generator=generator(seed, "layer", step)))
 
 

@@ -121,15 +121,6 @@ class LayeredModel:
             raise ModelError("the word embedding was not called in the forward pass", "give it as embedding=")
         return States(trace.words, tuple(trace.hidden), logits)
 
-    def states_up_to(self, layer: Layer, inputs: Inputs) -> dict[Layer, Float[Tensor, "batch token hidden"]]:
-        """The word embeddings and h_0 … h_layer, without running the blocks above."""
-        last = -1 if layer == "words" else int(layer)
-        until = None if last == self.n_layers else max(last, 0)
-        with self.held(), torch.no_grad(), self.stack.recording(until=until) as trace:
-            self.run(inputs)
-        assert trace.words is not None, "the word embedding is read before any block"
-        return {"words": trace.words, **dict(enumerate(trace.hidden[: last + 1]))}
-
     def embed(self, ids: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token embedding"]:
         """The raw word embeddings of any ids."""
         table = getattr(self.stack.embedding, "weight", None)
@@ -144,13 +135,26 @@ class LayeredModel:
         self, layer: Layer, hidden: Float[Tensor, "batch token hidden"], inputs: Inputs
     ) -> Float[Tensor, "batch *token label"]:
         """The rest of the forward pass from `hidden` in place of h_layer: logits, differentiable in `hidden`."""
-        if layer != "words" and not 0 <= layer <= self.n_layers:
-            raise UnknownNameError("layer", layer, ["words", *range(self.n_layers + 1)])
+        return self.resume_each([layer], [hidden], inputs)[0]
+
+    def resume_each(
+        self, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token hidden"]], inputs: Inputs
+    ) -> Float[Tensor, "layer batch *token label"]:
+        """`resume` at several layers, the lowest first, in one pass over as many copies of the batch.
+
+        It costs as much as resuming each at the lowest, in far fewer and larger steps: for processors that wait for
+        work.
+        """
+        for layer in layers:
+            if layer != "words" and not 0 <= layer <= self.n_layers:
+                raise UnknownNameError("layer", layer, ["words", *range(self.n_layers + 1)])
         with self.held():
             if not self.stack.seen or (self.stack.carries and not self._rehearsed):
                 self._rehearse(inputs)
-            with self.stack.resuming(layer, hidden):
-                return self.run(inputs)
+            copies = inputs if len(layers) == 1 else inputs.rows(torch.arange(len(inputs)).repeat(len(layers)))
+            with self.stack.resuming_each(layers, hidden):
+                logits = self.run(copies)
+            return logits.reshape(len(layers), -1, *logits.shape[1:])
 
     def changed(
         self,

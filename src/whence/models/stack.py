@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 _ABSENT = object()
-
-
-class _EnoughSeen(Exception):  # noqa: N818
-    """Leaves a forward pass whose states are known as far as they were asked for."""
 
 
 @dataclass
@@ -60,16 +56,11 @@ class Stack:
 
     @contextmanager
     def recording(
-        self,
-        *,
-        differentiable: bool = False,
-        words: Float[Tensor, "batch token embedding"] | None = None,
-        until: int | None = None,
+        self, *, differentiable: bool = False, words: Float[Tensor, "batch token embedding"] | None = None
     ) -> Iterator[Trace]:
         """Record the states of the one forward pass run inside, with other word embeddings if given.
 
-        A differentiable recording starts its graph at the word embeddings; one `until` a layer leaves the forward pass
-        as soon as that layer's state is known.
+        A differentiable recording starts its graph at the word embeddings.
         """
         trace = Trace()
 
@@ -80,8 +71,6 @@ class Stack:
 
         def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
             trace.hidden[-1:] = [args[0] if args else kwargs[name]]
-            if until is not None and len(trace.hidden) > until:
-                raise _EnoughSeen
             output = forward(*args, **kwargs)
             trace.hidden.append(self._state_of(output))
             return output
@@ -90,9 +79,8 @@ class Stack:
             handle = self.embedding.register_forward_hook(keep_words)
             stack.callback(handle.remove)
             stack.enter_context(self._wrapped(run))
-            stack.enter_context(suppress(_EnoughSeen))
             yield trace
-        if until is None and len(trace.hidden) != self.n_layers + 1:
+        if len(trace.hidden) != self.n_layers + 1:
             counted = max(len(trace.hidden) - 1, 0)
             raise ModelError(
                 f"expected {self.n_layers} calls of the blocks in a forward pass, counted {counted}",
@@ -129,6 +117,24 @@ class Stack:
             for module in self.beside if layer == 0 else ():
                 stack.callback(module.register_forward_pre_hook(see_it_too).remove)
             stack.enter_context(self._wrapped(run))
+            yield
+
+    @contextmanager
+    def resuming_each(
+        self, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token hidden"]]
+    ) -> Iterator[None]:
+        """Inside, a forward pass over as many copies of a batch as there are layers takes each on from its own state.
+
+        Layers go from the lowest up; the blocks above the lowest run on all copies, and a state put in higher up takes
+        the place of what they made of its copy.
+        """
+        lowest = layers[0]
+        first = [state if layer == lowest else hidden[0] for layer, state in zip(layers, hidden, strict=True)]
+        with ExitStack() as stack:
+            stack.enter_context(self.resuming(lowest, torch.cat(first)))
+            for place, (layer, state) in enumerate(zip(layers, hidden, strict=True)):
+                if layer != lowest:
+                    stack.enter_context(self.changing(layer, _with_copy(place, state)))
             yield
 
     @contextmanager
@@ -197,6 +203,12 @@ class Stack:
     def _wrapper(forward: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
         name = next(iter(inspect.signature(forward).parameters))
         return lambda *args, **kwargs: run(forward, args, kwargs, name)
+
+
+def _with_copy(place: int, state: Float[Tensor, "batch token hidden"]) -> Callable[[Tensor], Tensor]:
+    """Puts `state` in the place of one of the copies that lie one after another in a batch."""
+    rows = slice(place * len(state), (place + 1) * len(state))
+    return lambda own: torch.cat([own[: rows.start], state.to(own), own[rows.stop :]])
 
 
 class AsFound:
