@@ -22,6 +22,13 @@ def test_batches_keep_within_the_budget_and_lose_nothing() -> None:
     assert len(found[-1]) == 1, "a text longer than the budget comes alone"
 
 
+def test_a_long_text_does_not_fill_a_batch_with_padding() -> None:
+    model = tiny_models.tiny("bert")
+    encodings = [model.encode(" ".join(["film"] * (n_tokens - 2))) for n_tokens in (10, 10, 10, 11, 40, 40)]
+    assert list(batches(encodings, 1_000)) == [[0, 1, 2, 3, 4, 5]], "a small batch costs more than its padding"
+    assert list(batches(encodings, 160)) == [[0, 1, 2, 3], [4, 5]]
+
+
 def test_explanations_come_back_in_order(bert: whence.LayeredModel) -> None:
     texts = ["a very long film that is not so good", "bad", "a good film", "bad"]
     seen: list[tuple[int, int]] = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from whence.scoreboard.trial import Report
 
 USUAL_LIMIT = 200  # texts: enough for narrow intervals, and minutes of work
+SECONDS_BETWEEN_LINES = 10
 
 Folder = Annotated[
     Path, Option("--out", metavar="FOLDER", help="Where the board goes; a killed run goes on from there.")
@@ -154,14 +156,43 @@ def _labels(model: LayeredModel, examples: Sequence[Example]) -> list[int] | Non
         return None
 
 
+class StepLines:
+    """Progress where there is no terminal: a line when a step ends, and between these one every few seconds at most.
+
+    Each says what is under way, and what is still to come.
+    """
+
+    def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._say, self._clock = say, clock
+        self._started = self._said = clock()
+        self._steps: dict[str, tuple[int, int]] = {}
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        ends = done == total and self._steps.get(step, (0, 0))[0] < total
+        self._steps[step] = (done, total)
+        now = self._clock()
+        if not ends and (not done or now - self._said < SECONDS_BETWEEN_LINES):
+            return
+        self._said = now
+        minutes, seconds = divmod(round(now - self._started), 60)
+        under_way = [
+            f"{name} {so_far} of {in_all}"
+            for name, (so_far, in_all) in self._steps.items()
+            if name == step or 0 < so_far < in_all
+        ]
+        to_come = [name for name, (so_far, _) in self._steps.items() if not so_far]
+        rest = f"; to come: {', '.join(to_come)}" if to_come else ""
+        self._say(f"{minutes}:{seconds:02} {', '.join(under_way)}{rest}")
+
+
 @contextmanager
 def _progress() -> Iterator[Report]:
-    """A bar a step on a terminal; elsewhere a line whenever a step is done."""
+    """A bar a step on a terminal; elsewhere now and then a line."""
     from rich.console import Console
     from rich.progress import Progress
 
     if not sys.stderr.isatty():
-        yield lambda step, done, total: _say(f"{step}: {done} of {total}") if done else None
+        yield StepLines(_say)
         return
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bars: dict[str, Any] = {}

@@ -29,7 +29,7 @@ from whence.files import remove_unfinished
 from whence.methods.explain import explain
 from whence.methods.options import at_least, check_seed
 from whence.models.batching import Text, batches, encode, usual_batch_tokens
-from whence.models.fingerprint import fingerprint, first_difference
+from whence.models.fingerprint import fingerprint, first_difference, is_changed_on_purpose
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers, States
 
@@ -218,8 +218,10 @@ class DiffMask:
         return self.fitted_
 
     def _checked(self, model: LayeredModel) -> Fitted:
-        """The trained probes, if they belong to this model."""
+        """The trained probes, if they belong to this model, or to what it was before a control changed it."""
         fitted = self._fitted()
+        if is_changed_on_purpose(model.module):
+            return fitted
         weights = [(weight, weight._version) for weight in model.module.parameters()]
         if len(weights) == len(self._seen) and all(
             seen() is weight and then == now for (seen, then), (weight, now) in zip(self._seen, weights, strict=True)

@@ -31,13 +31,20 @@ def encode(model: LayeredModel, text: Any, place: int) -> Encoding:
 
 
 def batches(encodings: Sequence[Encoding], batch_tokens: int) -> Iterator[list[int]]:
-    """Places of texts of similar length, as many at a time as the token budget allows."""
+    """Places of texts of similar length, as many at a time as the token budget allows.
+
+    Once a batch is a quarter full, a text so long that a sixth of the batch would be padding begins another.
+    """
     batch: list[int] = []
+    held = 0  # tokens in the batch, padding left out
     for place in sorted(range(len(encodings)), key=lambda place: len(encodings[place])):
-        if batch and len(encodings[place]) * (len(batch) + 1) > batch_tokens:
+        length = len(encodings[place])
+        padded = length * (len(batch) + 1)
+        if batch and (padded > batch_tokens or (4 * held > batch_tokens and 5 * padded > 6 * (held + length))):
             yield batch
-            batch = []
+            batch, held = [], 0
         batch.append(place)
+        held += length
     if batch:
         yield batch
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from weakref import WeakSet
+
 import torch
 from torch import Tensor, nn
 
 SAMPLES = 16  # numbers a tensor
 HALVES = (torch.bfloat16, torch.float16)
+_CHANGED: WeakSet[nn.Module] = WeakSet()
 
 
 def fingerprint(module: nn.Module) -> dict[str, Tensor]:
@@ -27,6 +32,20 @@ def first_difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> str | 
         if not _same(one[name], other[name]):
             return name
     return None
+
+
+@contextmanager
+def changed_on_purpose(module: nn.Module) -> Iterator[None]:
+    """Inside, what was trained for this module explains it although its weights are others: for controls alone."""
+    _CHANGED.add(module)
+    try:
+        yield
+    finally:
+        _CHANGED.discard(module)
+
+
+def is_changed_on_purpose(module: nn.Module) -> bool:
+    return module in _CHANGED
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -113,7 +113,14 @@ class Scoreboard:
         """The entries from best to worst, with the ranks that the texts leave open."""
         from whence.scoreboard.ranking import rank
 
-        return rank(self, metric)
+        if metric not in self._rankings:
+            self._rankings[metric] = rank(self, metric)
+        return self._rankings[metric]
+
+    @cached_property
+    def _rankings(self) -> dict[str, Ranking]:
+        """Those asked for so far: each takes thousands of random signs for every two entries."""
+        return {}
 
     @property
     def verdict(self) -> Verdict:

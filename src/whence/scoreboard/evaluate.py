@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from whence.scoreboard.randomisation import randomise, stages
 from whence.scoreboard.rationales import Rationale, marked_share, plausibility
 from whence.scoreboard.stability import stability
 from whence.scoreboard.store import Store
-from whence.scoreboard.trial import Entrant, Trial
+from whence.scoreboard.trial import Entrant, Report, Step, Trial
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -56,7 +56,7 @@ def evaluate(
     seed: int = 0,
     batch_tokens: int | None = None,
     folder: str | Path | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Report | None = None,
 ) -> Scoreboard:
     """Tell which explanation to believe, for this model, on these texts.
 
@@ -87,7 +87,7 @@ def evaluate(
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most; lower it if memory runs out.
         folder: where finished work is kept; the same call goes on from there after a kill.
-        progress: called with (what is being done, done, in all).
+        progress: called with (step, done, in all): with 0 done for every step to come, then as they go on.
     """
     started = time.perf_counter()
     wanted = chosen_metrics(metrics)
@@ -115,7 +115,7 @@ def evaluate(
         "seed": seed,
     }
     store = Store(folder, identity)
-    report = progress or (lambda step, done, total: None)
+    report: Report = progress or (lambda step, done, total: None)
     budget = int(batch_tokens or usual_batch_tokens(model))
 
     def trial_of(some: Sequence[Text], gold: Sequence[int] | None) -> Trial:
@@ -123,8 +123,12 @@ def evaluate(
         return Trial(model, some, encodings, gold, hiding, seed, budget, store, report)
 
     entrants = planned.entrants
+    choosing = [given[place] for place in aside] if held_out is None else list(held_out)
+    planned_stages = stages(model) if "randomisation" in wanted else []
+    tries_stability = "stability" in groups_of(wanted)
+    for step, total in _steps(entrants, bool(choosing), len(judged), tries_stability, len(planned_stages)).items():
+        report(step, 0, total)
     if any(len(entrant.layers) > 1 for entrant in entrants):
-        choosing = [given[place] for place in aside] if held_out is None else list(held_out)
         if choosing:
             entrants = choose_layers(trial_of(choosing, None), entrants)
         else:
@@ -143,12 +147,11 @@ def evaluate(
     if model.reading.task not in ("question_answering", "token_classification"):
         targets = [explanation.prediction.index for explanation in said]
     explaining = [entrant for entrant in entrants if entrant.method is not None]
-    if "stability" in groups_of(wanted):
+    if tries_stability:
         for done, entrant in enumerate(explaining, start=1):
             found = stability(trial, entrant, rows[entrant.name], targets, n_seeds=seeds, checkpoints=checkpoints)
             _fill(values, entrants, {entrant.name: found})
             report("stability", done, len(explaining))
-    planned_stages = stages(model) if "randomisation" in wanted else []
     randomised = np.full((len(entrants), len(planned_stages), len(trial.texts)), np.nan)
     notes: dict[str, str] = {}
     if planned_stages:
@@ -203,6 +206,21 @@ def _set_aside(planned: Plan, n_texts: int, held_out: Sequence[Text] | None) -> 
     if n_texts < FEWEST_TO_SHARE:
         return [], [f"too few texts to choose layers on: {', '.join(several)} judged at the layer nearest the input"]
     return list(range(0, n_texts, 5))[:HELD_OUT], []
+
+
+def _steps(
+    entrants: Sequence[Entrant], chooses: bool, n_texts: int, tries_stability: bool, n_stages: int
+) -> dict[Step, int]:
+    """The steps of this run with how much there is to do in each; one with nothing to do is none."""
+    n_explaining = sum(entrant.method is not None for entrant in entrants)
+    found: dict[Step, int] = {
+        "choosing layers": chooses * sum(len(entrant.layers) > 1 for entrant in entrants),
+        "explanations": len(entrants) * n_texts,
+        "games": n_texts,
+        "stability": tries_stability * n_explaining,
+        "random weights": n_stages * n_explaining,
+    }
+    return {step: total for step, total in found.items() if total}
 
 
 def _gold(model: LayeredModel, labels: Sequence[str | int]) -> list[int]:

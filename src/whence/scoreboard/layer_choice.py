@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.explanation import Layer
+from whence.games.play import play
+from whence.games.result import GameResult
+from whence.games.sets import Contestant
+from whence.metrics.curves import Game
 from whence.scoreboard.explaining import score
-from whence.scoreboard.faithfulness import FAITHFULNESS, play_entrants
-from whence.scoreboard.metric_table import HEADLINE
 from whence.scoreboard.store import Piece
 from whence.scoreboard.trial import Entrant, Trial
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+GRID: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""The shares of tokens at which layers are compared: coarser than for the judgement, as there are many of them."""
 
 
 def choose_layers(trial: Trial, entrants: Sequence[Entrant]) -> list[Entrant]:
@@ -20,34 +28,47 @@ def choose_layers(trial: Trial, entrants: Sequence[Entrant]) -> list[Entrant]:
 
     Of layers that do equally well the one nearest the input is taken.
     """
+    several = [entrant for entrant in entrants if len(entrant.layers) > 1]
+    keys = {
+        entrant.name: {
+            "options": {name: str(value) for name, value in entrant.options.items()},
+            "layers": list(entrant.layers),
+        }
+        for entrant in several
+    }
+    missing = [each for each in several if not trial.store.has("layers", each.name, keys[each.name])]
+    means = _means(trial, missing, len(several)) if missing else {}
     found = []
-    n_several = sum(len(entrant.layers) > 1 for entrant in entrants)
-    done = 0
     for entrant in entrants:
         if len(entrant.layers) > 1:
-            trial.report("choosing layers", done, n_several)
-            entrant = replace(entrant, layers=(_best_layer(trial, entrant),), chosen_from=entrant.layers)
-            done += 1
-            trial.report("choosing layers", done, n_several)
+            make = lambda name=entrant.name: Piece({"means": means[name]}, {})  # noqa: E731
+            kept = trial.store.kept("layers", entrant.name, keys[entrant.name], make).arrays["means"]
+            best = entrant.layers[int(np.argmax(np.round(kept, 6)))]
+            entrant = replace(entrant, layers=(best,), chosen_from=entrant.layers)
         found.append(entrant)
+    trial.report("choosing layers", len(several), len(several))
     return found
 
 
-def _best_layer(trial: Trial, entrant: Entrant) -> Layer:
-    def make() -> Piece:
+def _means(trial: Trial, entrants: Sequence[Entrant], n_several: int) -> dict[str, Float[np.ndarray, " layer"]]:
+    """The mean faithfulness of every layer; all entrants play together, so that no set of tokens is asked twice."""
+    contestants = {}
+    for done, entrant in enumerate(entrants, start=n_several - len(entrants)):
+        trial.report("choosing layers", done, n_several)
         tables = score(trial, entrant, range(len(trial.texts)), which="held out").tables
-        outcomes = play_entrants(
-            trial.model,
-            trial.encodings,
-            {str(layer): [table[place] for table in tables] for place, layer in enumerate(entrant.layers)},
-            None,
-            hiding=trial.hiding,
-            seed=trial.seed,
-            batch_tokens=trial.batch_tokens,
-        )
-        column = FAITHFULNESS.index(HEADLINE)
-        return Piece({"means": np.array([each.values[:, column].mean() for each in outcomes.values()])}, {})
+        for place, layer in enumerate(entrant.layers):
+            contestants[f"{entrant.name}@{layer}"] = Contestant([table[place] for table in tables], tie_breaks=1)
+    played = play(
+        trial.model, trial.texts, contestants,
+        grid=GRID, hide=trial.hiding.name, seed=trial.seed, batch_tokens=trial.batch_tokens,
+    )  # fmt: skip
+    return {
+        entrant.name: np.array([_faithfulness(played[f"{entrant.name}@{layer}"]) for layer in entrant.layers])
+        for entrant in entrants
+    }
 
-    key = {"options": {name: str(value) for name, value in entrant.options.items()}, "layers": list(entrant.layers)}
-    means = trial.store.kept("layers", entrant.name, key, make).arrays["means"]
-    return entrant.layers[int(np.argmax(np.round(means, 6)))]
+
+def _faithfulness(games: Mapping[Game, GameResult]) -> float:
+    """The headline metric, averaged over texts."""
+    revealing, hiding = games["revealing"].areas("probability"), games["hiding"].areas("probability")
+    return float((revealing - hiding).mean())

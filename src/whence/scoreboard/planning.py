@@ -20,12 +20,13 @@ LayerChoice = Layer | Literal["best", "each"]
 Methods = Sequence[str | Method] | Mapping[str, str | Method]
 
 BUDGETS: dict[str, dict[str, Any]] = {
+    "integrated_gradients": {"steps": 10},
     "gradient_shap": {"samples": 10},
-    "shapley": {"samples": 5},
+    "shapley": {"samples": 4},
     "lime": {"samples": 64},
     "kernel_shap": {"samples": 64},
-    "information_bottleneck": {"steps": 20},
-    "noise_tolerance": {"steps": 20},
+    "information_bottleneck": {"steps": 10, "rate": 0.2},
+    "noise_tolerance": {"steps": 10, "rate": 0.2},
 }
 """What the dear methods get unless options say otherwise: enough to rank words, so that a board takes minutes."""
 

@@ -24,13 +24,13 @@ def scores_and_outcomes(trial: Trial, entrants: Sequence[Entrant]) -> tuple[dict
     """Chunk by chunk of texts: every entrant's scores, then the games of all whose outcome is not known yet."""
     scored: dict[str, list[Scored]] = {entrant.name: [] for entrant in entrants}
     outcomes: dict[str, list[Outcome]] = {entrant.name: [] for entrant in entrants}
+    n_explanations = len(entrants) * len(trial.texts)
     for chunk in trial.chunks():
         encodings = [trial.encodings[place] for place in chunk]
-        for entrant in entrants:
-            trial.report(entrant.name, chunk.start, len(trial.texts))
+        for number, entrant in enumerate(entrants, start=1):
             found = _oracle(trial, chunk) if entrant.name == ORACLE and entrant.kind == "control" else None
             scored[entrant.name].append(found or score(trial, entrant, chunk))
-            trial.report(entrant.name, chunk.stop, len(trial.texts))
+            trial.report("explanations", len(entrants) * chunk.start + number * len(chunk), n_explanations)
         keys = {
             entrant.name: {"places": [chunk.start, chunk.stop], "scores": _rows_digest(scored[entrant.name][-1])}
             for entrant in entrants

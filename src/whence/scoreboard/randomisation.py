@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from whence.errors import WhenceError
+from whence.models.fingerprint import changed_on_purpose
 from whence.models.layered import LayeredModel
 from whence.scoreboard.explaining import explain_quietly
 from whence.scoreboard.stability import order_agreement
@@ -26,7 +27,8 @@ from whence.scoreboard.trial import Entrant, Trial
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-MOST_TEXTS = 8
+MOST_TEXTS = 8  # with all weights random, which is what is judged
+ON_THE_WAY = 4  # of them at the stages before
 UNMOVED = 0.6  # τ: four of five pairs of words in the same order
 
 
@@ -75,8 +77,9 @@ def randomise(
     targets: Sequence[int] | None,
 ) -> dict[str, Randomised]:
     """The control over all entrants that explain; `rows` are their scores on the real model."""
-    places = trial.some(MOST_TEXTS)
+    judged = trial.some(MOST_TEXTS)
     planned = stages(trial.model)
+    tried = {stage.name: judged if stage is planned[-1] else judged[:: MOST_TEXTS // ON_THE_WAY] for stage in planned}
     pieces: dict[str, list[Piece]] = {entrant.name: [] for entrant in entrants}
     for number, stage in enumerate(planned):
         keys = {
@@ -94,15 +97,17 @@ def randomise(
                     "randomised",
                     entrant.name,
                     keys[entrant.name],
-                    lambda entrant=entrant: _taus(trial, entrant, places, rows[entrant.name], targets),  # type: ignore[misc]
+                    lambda entrant=entrant, stage=stage: _taus(  # type: ignore[misc]
+                        trial, entrant, tried[stage.name], rows[entrant.name], targets
+                    ),
                 )
                 pieces[entrant.name].append(piece)
                 trial.report("random weights", number * len(entrants) + done + 1, len(planned) * len(entrants))
     found = {}
     for name, parts in pieces.items():
         tables = np.full((2, len(planned), len(trial.texts)), np.nan)
-        for number, part in enumerate(parts):
-            tables[:, number, places] = part.arrays["taus"]
+        for number, (stage, part) in enumerate(zip(planned, parts, strict=True)):
+            tables[:, number, tried[stage.name]] = part.arrays["taus"]
         found[name] = Randomised(tables[0], tables[1], next((str(part.facts["note"]) for part in parts), ""))
     return found
 
@@ -123,7 +128,7 @@ def _taus(
             batch_tokens=trial.batch_tokens,
             targets=None if targets is None else [targets[place] for place in places],
         )
-    except WhenceError as error:  # such as trained probes, which refuse any model but their own
+    except WhenceError as error:  # a method of the user's that refuses such a model
         return Piece({"taus": np.full((2, len(places)), np.nan)}, {"note": error.problem})
     taus = [
         [
@@ -137,7 +142,10 @@ def _taus(
 
 @contextmanager
 def redrawn(model: LayeredModel, stage: Stage, seed: int) -> Iterator[None]:
-    """The model with the weights of a stage drawn anew; afterwards, also after an error, as it was."""
+    """The model with the weights of a stage drawn anew; afterwards, also after an error, as it was.
+
+    Trained probes, which refuse any model but their own, are asked about it all the same.
+    """
     chosen = _parameters(model, stage)
     before = {name: parameter.detach().clone() for name, parameter in chosen.items()}
     try:
@@ -149,7 +157,8 @@ def redrawn(model: LayeredModel, stage: Stage, seed: int) -> Iterator[None]:
                 generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {name}".encode()))
                 drawn = values.mean() + values.std() * torch.randn(values.shape, generator=generator)
                 parameter.copy_(drawn.to(parameter))
-        yield
+        with changed_on_purpose(model.module):
+            yield
     finally:
         with torch.no_grad():
             for name, parameter in chosen.items():

@@ -17,7 +17,8 @@ from whence.scoreboard.store import Store
 CHUNK = 50  # texts a piece of finished work: enough for full batches, little to lose
 
 Kind = Literal["method", "control", "outside"]
-Report = Callable[[str, int, int], None]
+Step = Literal["choosing layers", "explanations", "games", "stability", "random weights"]
+Report = Callable[[Step, int, int], None]
 
 
 @dataclass(frozen=True)

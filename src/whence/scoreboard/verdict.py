@@ -155,13 +155,11 @@ def _no_better_than_chance(board: Scoreboard, ranking: Ranking) -> Iterator[str]
 
 
 def _stability(board: Scoreboard, best: str) -> Iterator[str]:
-    if "seed_stability" not in board.metrics:
-        return
-    seeds = board.interval(best, "seed_stability")
+    seeds = board.interval(best, "seed_stability") if "seed_stability" in board.metrics else None
     if seeds is not None and seeds.mean < UNSTABLE:
         yield f"Another seed changes its answer: the orders of words of two seeds agree at τ {seeds.mean:.2f}."
     moved = []
-    for entry in board.entries:
+    for entry in board.entries if "batch_difference" in board.metrics else ():
         change = board.interval(entry.name, "batch_difference")
         if change is not None and change.mean > IN_COMPANY:
             moved.append(entry.name)
