@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import whence
 from whence.attention.classifier import AttentionClassifier, ClassifierConfig, readable
 from whence.attention.documents import Documents
-from whence.attention.encoders import TransformerBlock, sinusoids
+from whence.attention.encoders import BiLSTMBlock, TransformerBlock, sinusoids
 from whence.attention.training import PAPER, TrainingSettings, _optimizer, accuracy, predict, roc_auc, train
 from whence.attention.vocabulary import Vocabulary
 from whence.errors import FileError, InputError, UnknownNameError, UsageError
@@ -144,6 +145,20 @@ def test_methods_keep_their_contract_on_attention_classifiers(encoder, method):
         check(method, model)
 
 
+def test_a_bilstm_block_is_torchs_packed_one():
+    torch.manual_seed(0)
+    block = BiLSTMBlock(5, 3)
+    reference = torch.nn.LSTM(5, 3, batch_first=True, bidirectional=True)
+    for name, weight in block.onward.named_parameters():
+        getattr(reference, name).data.copy_(weight)
+    for name, weight in block.back.named_parameters():
+        getattr(reference, f"{name}_reverse").data.copy_(weight)
+    hidden, lengths = torch.randn(4, 7, 5), torch.tensor([7, 1, 4, 6])
+    packed = pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False)
+    wanted = pad_packed_sequence(reference(packed)[0], batch_first=True, total_length=7)[0]
+    torch.testing.assert_close(block(hidden, torch.arange(7) < lengths[:, None]), wanted)
+
+
 def test_a_transformer_block_is_that_of_torch():
     theirs = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True).eval()
     ours = TransformerBlock(8, 2, 12, dropout=0.1).eval()
@@ -198,6 +213,11 @@ def test_batches():
     assert all(max(lengths[i] for i in batch) - min(lengths[i] for i in batch) <= 5 for batch in batches)
     assert batches != documents.training_batches(2, torch.Generator().manual_seed(3))
     assert list(documents.batches(12)) == [[0, 4, 2], [6], [3], [1], [5]]
+    rows = [(2, 7, 3), (2, 8, 9, 3), (2, 3)]
+    first, second = Documents(tuple(rows), (0, 1, 1)).on(torch.device("cpu")).batches([[1, 2], [0]])
+    assert first.ids.tolist() == [[2, 8, 9, 3], [2, 3, 0, 0]]
+    assert first.mask.tolist() == [[True] * 4, [True, True, False, False]]
+    assert (first.labels.tolist(), second.ids.tolist(), second.labels.tolist()) == ([1, 1], [[2, 7, 3]], [0])
     with pytest.raises(UsageError, match="2 texts have 1 labels"):
         Documents(((2, 3), (2, 3)), (0,))
     with pytest.raises(UsageError, match="labels must be 0 or 1"):

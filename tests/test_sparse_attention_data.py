@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def script(name):
 
 
 corpora = script("corpora")
+schedule = script("schedule")
 
 
 def needs(file):
@@ -125,6 +127,36 @@ def test_20news_is_that_of_the_base_code():
     assert len(corpus.vocabulary) == pytest.approx(6_515, abs=5)
 
 
+def test_tasks_wait_for_each_other_and_outlive_a_failure():
+    done = []
+
+    def work(name, *, fails=False):
+        if fails:
+            raise ValueError(name)
+        done.append(name)
+        return {"name": name}
+
+    tasks = [
+        schedule.Task("table", work, ("table",), frozenset({"rates"})),
+        schedule.Task("broken", lambda: work("broken", fails=True), ()),
+        schedule.Task("rates", work, ("rates",)),
+        schedule.Task("rates", work, ("again",)),
+        schedule.Task("late", work, ("late",), frozenset({"broken"})),
+    ]
+    outcomes = {task.name: outcome for task, outcome in schedule.side_by_side(tasks, 1)}
+    assert done == ["rates", "table", "late"]
+    assert str(outcomes.pop("broken")) == "broken"
+    assert outcomes == {name: {"name": name} for name in done}
+    assert list(schedule.side_by_side(tasks, 1, seconds=0)) == []
+
+
+def test_a_worker_that_dies_takes_no_other_task_with_it():
+    tasks = [schedule.Task("dies", os._exit, (1,)), *(schedule.Task(f"{i}", dict, ({"i": i},)) for i in range(3))]
+    outcomes = {task.name: outcome for task, outcome in schedule.side_by_side(tasks, 2)}
+    assert isinstance(outcomes.pop("dies"), BrokenExecutor)
+    assert outcomes == {f"{i}": {"i": i} for i in range(3)}
+
+
 def made(n, seed):
     """Class 1 has word 5, class 0 word 4, among fillers."""
     random = np.random.default_rng(seed)
@@ -146,22 +178,26 @@ def test_the_experiment_end_to_end(tmp_path):
     vocabulary = Vocabulary([f"w{i}" for i in range(26)])
     corpora.write(corpora.Corpus("sst", vocabulary, made(48, 0), made(16, 1), made(6, 2)), tmp_path / "corpora")
     common = ["--data", "sst", "--encoders", "transformer", "--work", tmp_path, "--rates", 1e-3, "--max-epochs", 1]
-    gated = run("run", "--table", 6, *common, "--attention-speeds", 1)
+    small = ["--attention-speeds", 1, 10, "--sample", 1]
+    gated = run("run", "--table", 6, *common, *small)
     assert gated.count("BELOW THE GATE") == 2
+    assert gated.count("dev ROC-AUC") == 4
     assert "0.67 ± 0.12 → **–**" in gated
-    for record in (tmp_path / "runs").iterdir():
-        assert "documents" not in json.loads(record.read_text())
-        record.unlink()
-    printed = run("run", "--table", 6, *common, "--attention-speeds", 1, 10, "--ungated", "--sample", 1)
+    printed = run("run", "--table", 6, *common, *small, "--ungated")
     record = json.loads((tmp_path / "runs" / "sst-transformer-sparsemax-seed0.json").read_text())
-    assert len(record["training"]["tried"]) == 2
+    tried = [json.loads(path.read_text()) for path in (tmp_path / "rates").glob("*sparsemax*")]
+    best = max(tried, key=lambda trial: trial["dev_roc_auc"])
+    assert [trial["attention_speed"] for trial in tried] in ([1, 10], [10, 1])
+    assert record["training"]["attention_speed"] == best["attention_speed"]
     assert len(record["documents"]["tau D_h_last_block"]) == 6
     assert all(0 <= value <= 1 for value in record["influence"]["entropy"])
     mean = np.mean([value for value in record["documents"]["tau g_x"] if value is not None])
     assert f"0.67 ± 0.12 → **{mean:.2f}" in printed
-    run("collect", "--work", tmp_path, "--out", tmp_path / "results.json")
+    run("collect", "--work", tmp_path, "--out", tmp_path / "results.json", "--ungated")
     run("report", "--results", tmp_path / "results.json", "--out", tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text()
     assert f"0.67 ± 0.12 → **{mean:.2f}" in page
     assert all(f"**C{number}.**" in page for number in range(1, 13))
-    assert {path.name for path in (tmp_path / "page").iterdir()} == {f"figure_{number}.svg" for number in range(1, 5)}
+    assert {path.name for path in (tmp_path / "figures" / "sparse_attention").iterdir()} == {
+        f"figure_{number}.svg" for number in range(1, 5)
+    }

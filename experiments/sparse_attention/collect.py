@@ -14,40 +14,55 @@ import numpy as np
 
 from whence.metrics.confidence import bootstrap
 
+IMPORTANCE = ("documents", "influence", "forms")
 SWEPT = ("entropy g_x", "entropy D_x", "tau g_x", "tau D_x")
 
 
-def collect(work: Path) -> dict[str, Any]:
-    """The results of every group of runs that differ in their seed alone, of the sweep, and of the adversaries."""
+def collect(work: Path, *, ungated: bool = False) -> dict[str, Any]:
+    """The results of every group of runs that differ in their seed alone, of the sweep, and of the adversaries.
+
+    Importance is left out for classifiers that fall short of the paper's accuracy, unless `ungated`.
+    """
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
-    for path in sorted((work / "runs").glob("*.json")):
-        record = json.loads(path.read_text())
+    for record in _read(work / "runs"):
+        if record["gate"] is False and not ungated:
+            record = {key: value for key, value in record.items() if key not in IMPORTANCE}
         job = record["job"]
         groups[job["data"], job["encoder"], job["projection"], job["vectors"], job["control"]].append(record)
-    adversaries = [json.loads(path.read_text()) for path in sorted((work / "adversaries").glob("*.json"))]
     vectors = work / "corpora" / "vectors.json"
     return {
         "vectors": json.loads(vectors.read_text()) if vectors.exists() else None,
+        "trials": _read(work / "rates"),
         "classifiers": [_classifier(key, records) for key, records in groups.items()],
         "sweep": _sweep(groups),
-        "adversaries": adversaries,
+        "adversaries": _adversaries(_read(work / "adversaries")),
     }
+
+
+def _read(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def _adversaries(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Adversaries of one base and kind together, by growing divergence weight."""
+    searches: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for record in sorted(records, key=lambda each: each["dev"]["settings"]["divergence_weight"]):
+        key = (*record["job"].values(), record["kind"])
+        search = searches.setdefault(key, {**{k: record[k] for k in ("job", "kind", "wanted")}, "adversaries": []})
+        search["adversaries"].append({"dev": record["dev"], "test": record["test"]})
+    return list(searches.values())
 
 
 def _classifier(key: tuple[str, ...], records: list[dict[str, Any]]) -> dict[str, Any]:
     measured = [record for record in records if "documents" in record]
     summary: dict[str, Any] = dict(zip(("data", "encoder", "projection", "vectors", "control"), key, strict=True))
+    alike = ("accuracy", "roc_auc", "gate", "training", "seconds")
     summary |= {
         "seeds": [record["job"]["seed"] for record in records],
+        "measured_seeds": [record["job"]["seed"] for record in measured],
         "sizes": records[0]["sizes"],
         "n_words": records[0]["n_words"],
-        "accuracy": [record["accuracy"] for record in records],
-        "roc_auc": [record["roc_auc"] for record in records],
-        "gate": [record["gate"] for record in records],
-        "training": [{k: v for k, v in record["training"].items() if k != "settings"} for record in records],
-        "settings": [record["training"]["settings"] for record in records],
-        "seconds": [record["seconds"] for record in records],
-        "measured_seeds": [record["job"]["seed"] for record in measured],
+        **{name: [record[name] for record in records] for name in alike},
     }
     if measured:
         names = measured[0]["documents"]
@@ -140,6 +155,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--ungated", action="store_true", help="also classifiers that fall short of the accuracy")
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(rounded(collect(args.work)), indent=1) + "\n")
+    args.out.write_text(json.dumps(rounded(collect(args.work, ungated=args.ungated)), indent=1) + "\n")

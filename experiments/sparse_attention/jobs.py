@@ -1,11 +1,10 @@
-"""One classifier of the sweep: trained, held to the gate, measured, and written down, once."""
+"""One classifier of the sweep: trained, held to the gate, measured, and written down, once; and adversaries of it."""
 
 from __future__ import annotations
 
 import json
-import math
-import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,18 @@ from typing import Any
 import corpora
 import measures
 import paper
+import records
 import torch
+from training_plan import ATTENTION_SPEEDS, RATES, Rates, chosen_rates, setting, training_settings, trial_name
 
-from whence.attention.adversary import AdversarySettings, measure_adversary, search_divergence_weight
+from whence.attention.adversary import AdversarySettings, measure_adversary, train_adversary
 from whence.attention.classifier import AttentionClassifier, ClassifierConfig
 from whence.attention.documents import Documents
-from whence.attention.training import PAPER, TrainingRecord, TrainingSettings, accuracy, predict, roc_auc, train
+from whence.attention.training import accuracy, predict, roc_auc, train
 
 COMPARED = ("softmax", "sparsemax")
 CONTROLS = ("none", "untrained", "random_labels")
+torch.backends.cudnn.allow_tf32 = False  # float32 is to mean float32 in a BiLSTM too
 
 
 @dataclass(frozen=True)
@@ -41,33 +43,90 @@ class Job:
         marks += [] if self.vectors == "trained" else [f"{self.vectors}_vectors"]
         return "-".join(marks + ([] if self.control == "none" else [self.control]))
 
+    @property
+    def compared(self) -> bool:
+        """Whether the paper has an accuracy for it."""
+        return self.projection in COMPARED and (self.vectors, self.control) == ("trained", "none")
+
 
 @dataclass(frozen=True)
 class Means:
     """Where and how jobs are done: folder, device, tokens a pass, learning rates to choose among, trial sizes.
 
-    The two forms of influence are compared on `sample` documents: the second takes a pass a state and coordinate.
+    Importance is measured on `n_measured` test documents, evenly spread; the two forms of influence are compared on
+    `sample` of their shorter half, since the second takes a pass a state and coordinate.
     """
 
     work: Path
     device: str = "cpu"
     batch_tokens: int = 8_192
     rates: tuple[float, ...] = ()
-    attention_speeds: tuple[float, ...] = (1.0, 10.0)
+    attention_speeds: tuple[float, ...] = ATTENTION_SPEEDS
     max_epochs: int | None = None
+    adversary_epochs: int = 80
     limit: int | None = None
+    n_measured: int | None = None
     sample: int = 6
-    ungated: bool = False
+
+    def candidates(self, encoder: str) -> list[Rates]:
+        """Learning rates of the model with factors for the attention, slowest first."""
+        return [(rate, speed) for rate in self.rates or RATES[encoder] for speed in self.attention_speeds]
 
 
 def run(job: Job, means: Means) -> dict[str, Any]:
     """The record of a job: from its file, or made now."""
-    path = means.work / "runs" / f"{job.name}.json"
-    if path.exists():
-        return json.loads(path.read_text())
-    corpus = _corpus(job, means)
+    return _once(means.work / "runs" / f"{job.name}.json", lambda: _measured(job, means))
+
+
+def try_rates(job: Job, rates: Rates, means: Means) -> dict[str, Any]:
+    """How well a job's classifier does on the dev part with these learning rates."""
+    data, encoder, projection = setting(job.data, job.encoder, job.projection)
+    job = Job(data, encoder, projection, seed=0)
+
+    def made() -> dict[str, Any]:
+        corpus = _corpus(job, means)
+        return {"job": asdict(job), **_train(_start(job, corpus, means), job, corpus, means, rates)}
+
+    return _once(means.work / "rates" / f"{trial_name(data, encoder, projection, rates)}.json", made)
+
+
+def run_adversary(job: Job, frozen: bool, weight: float, means: Means) -> dict[str, Any]:
+    """An adversary of a job's classifier with this divergence weight, on the dev and the test part."""
+    kind = "frozen" if frozen else "unfrozen"
+
+    def made() -> dict[str, Any]:
+        corpus = _corpus(job, means)
+        base = _base(job, corpus, means)
+        settings = AdversarySettings(
+            frozen=frozen, divergence_weight=weight, seed=job.seed, max_epochs=means.adversary_epochs
+        )
+        started = time.perf_counter()
+        model, n_epochs = train_adversary(base, corpus.train, settings, vectors=corpus.vectors)
+        spent = {"n_epochs": n_epochs, "seconds": time.perf_counter() - started}
+        parts = {"dev": corpus.dev, "test": corpus.test}
+        found = {name: measure_adversary(base, model, part, settings, **spent) for name, part in parts.items()}
+        wanted = paper.TABLE_5[job.encoder, kind][job.data][0]
+        return {
+            "job": asdict(job), "kind": kind, "wanted": wanted, **{name: each.to_dict() for name, each in found.items()}
+        }  # fmt: skip
+
+    return _once(means.work / "adversaries" / f"{job.name}-{kind}-weight{weight:g}.json", made)
+
+
+def _once(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    if not path.exists():
+        records.write(make(), path)
+    record: dict[str, Any] = json.loads(path.read_text())
+    return record
+
+
+def _measured(job: Job, means: Means) -> dict[str, Any]:
     started = time.time()
-    model, training = _trained(job, corpus, means)
+    corpus = _corpus(job, means)
+    model = _start(job, corpus, means)
+    training = None if job.control == "untrained" else _train(model, job, corpus, means)
+    if job.compared:
+        model.save(means.work / "models" / job.name, corpus.vocabulary)
     chances = predict(model, corpus.test)
     record: dict[str, Any] = {
         "job": asdict(job),
@@ -77,23 +136,27 @@ def run(job: Job, means: Means) -> dict[str, Any]:
         "accuracy": accuracy(chances, corpus.test),
         "roc_auc": roc_auc(chances, corpus.test.labels),
     }
-    wanted = paper.ACCURACY[job.encoder][job.data]
-    compared = job.projection in COMPARED and (job.control, job.vectors) == ("none", "trained")
-    record["gate"] = record["accuracy"] >= wanted - paper.GATE if compared else None
-    if record["gate"] is not False or means.ungated:
-        names = measures.MEASURES if job.projection in COMPARED else measures.SWEEP_MEASURES
-        record["documents"] = measures.measure(model, corpus.test, names, means.batch_tokens)
-        if job.projection in COMPARED:
-            record["influence"] = measures.influence(model, corpus.test, means.batch_tokens)
-        if compared and job.seed == 0:
-            step = max(1, len(corpus.test) // means.sample)
-            sample = corpus.test.take(range(0, len(corpus.test), step)[: means.sample])
-            record["forms"] = measures.forms_of_influence(model, sample, means.batch_tokens)
-    if compared:
-        model.save(means.work / "models" / job.name, corpus.vocabulary)
+    wanted = paper.ACCURACY[job.encoder][job.data] - paper.GATE
+    record["gate"] = record["accuracy"] >= wanted if job.compared else None
+    record["training_seconds"] = time.time() - started
+    documents = _spread(corpus.test, means.n_measured)
+    names = measures.MEASURES if job.projection in COMPARED else measures.SWEEP_MEASURES
+    record["documents"] = measures.measure(model, documents, names, means.batch_tokens)
+    if job.projection in COMPARED:
+        record["influence"] = measures.influence(model, documents, means.batch_tokens)
+    if job.compared and job.seed == 0:
+        by_length = sorted(range(len(documents)), key=lambda place: len(documents.ids[place]))
+        shorter = documents.take(by_length[: (len(by_length) + 1) // 2])
+        record["forms"] = measures.forms_of_influence(model, _spread(shorter, means.sample), means.batch_tokens)
     record["seconds"] = time.time() - started
-    _write(record, path)
     return record
+
+
+def _spread(documents: Documents, count: int | None) -> Documents:
+    """That many of the documents, evenly spread."""
+    if count is None or count >= len(documents):
+        return documents
+    return documents.take([place * len(documents) // count for place in range(count)])
 
 
 def _corpus(job: Job, means: Means) -> corpora.Corpus:
@@ -101,7 +164,7 @@ def _corpus(job: Job, means: Means) -> corpora.Corpus:
     if job.vectors == "random":
         corpus = replace(corpus, vectors=None)
     if means.limit is not None:
-        cut = {split: getattr(corpus, split).take(range(means.limit)) for split in corpora.SPLITS}
+        cut = {split: _spread(getattr(corpus, split), means.limit) for split in corpora.SPLITS}
         corpus = replace(corpus, **cut)
     if job.control == "random_labels":
         random = torch.Generator().manual_seed(job.seed)
@@ -110,76 +173,36 @@ def _corpus(job: Job, means: Means) -> corpora.Corpus:
     return corpus
 
 
-def _trained(job: Job, corpus: corpora.Corpus, means: Means) -> tuple[AttentionClassifier, dict[str, Any]]:
-    """The classifier with the learning rates that do best on the held-out part, and what was tried."""
-    usual = PAPER[job.encoder]  # type: ignore[index]
-    tried: list[tuple[AttentionClassifier, TrainingSettings, TrainingRecord | None]] = []
-    for rate in means.rates or (usual.learning_rate,):
-        for speed in means.attention_speeds:
-            epochs = means.max_epochs or usual.max_epochs
-            settings = replace(usual, learning_rate=rate, attention_speed=speed, max_epochs=epochs, seed=job.seed)
-            torch.manual_seed(job.seed)
-            config = ClassifierConfig(len(corpus.vocabulary), job.encoder, projection=job.projection)  # type: ignore[arg-type]
-            model = AttentionClassifier(config, corpus.vectors).to(means.device)
-            if job.control == "untrained":
-                return model.eval(), {"settings": None, "tried": []}
-            tried.append((model, settings, train(model, corpus.train, corpus.dev, settings)))
-    model, settings, record = max(tried, key=lambda each: each[2].epochs[each[2].best].roc_auc)
-    return model, {
-        "settings": asdict(settings),
+def _start(job: Job, corpus: corpora.Corpus, means: Means) -> AttentionClassifier:
+    """The classifier of a job before training."""
+    torch.manual_seed(job.seed)
+    config = ClassifierConfig(len(corpus.vocabulary), job.encoder, projection=job.projection)  # type: ignore[arg-type]
+    return AttentionClassifier(config, corpus.vectors).to(means.device).eval()
+
+
+def _train(
+    model: AttentionClassifier, job: Job, corpus: corpora.Corpus, means: Means, rates: Rates | None = None
+) -> dict[str, Any]:
+    """Train a job's classifier with these learning rates, or with those chosen before, and say how."""
+    if rates is None:
+        rates = chosen_rates(means.work, job.data, job.encoder, job.projection, means.candidates(job.encoder))
+    settings = training_settings(job.data, job.encoder, rates, job.seed, means.max_epochs)
+    record = train(model, corpus.train, corpus.dev, settings)
+    return {
+        **asdict(settings),
         "best_epoch": record.best,
         "n_epochs": len(record.epochs),
         "dev_roc_auc": record.epochs[record.best].roc_auc,
-        "tried": [
-            {
-                "learning_rate": each.learning_rate,
-                "attention_speed": each.attention_speed,
-                "dev_roc_auc": found.epochs[found.best].roc_auc,
-                "n_epochs": len(found.epochs),
-                "seconds": found.seconds,
-            }
-            for _, each, found in tried
-        ],
+        "dev_accuracy": record.epochs[record.best].accuracy,
+        "seconds": record.seconds,
     }
 
 
-def run_adversaries(job: Job, frozen: bool, weights: tuple[float, ...], means: Means) -> dict[str, Any]:
-    """Adversaries of a job's classifier with growing divergence weight, until the paper's divergence on dev."""
-    kind = "frozen" if frozen else "unfrozen"
-    path = means.work / "adversaries" / f"{job.name}-{kind}.json"
-    if path.exists():
-        return json.loads(path.read_text())
-    base, _ = AttentionClassifier.load(means.work / "models" / job.name)
-    base.to(means.device)
-    corpus = _corpus(job, means)
-    wanted = paper.TABLE_5[job.encoder, kind][job.data][0]
-    settings = AdversarySettings(frozen=frozen, seed=job.seed)
-    settings = replace(settings, max_epochs=means.max_epochs or settings.max_epochs)
-    found = search_divergence_weight(
-        base, corpus.train, corpus.dev, settings, weights=weights, wanted=wanted, vectors=corpus.vectors
-    )
-    on_test = [measure_adversary(base, model, corpus.test, held_out.settings) for model, held_out in found]
-    adversaries = [
-        {"dev": held_out.to_dict(), "test": test.to_dict()} for (_, held_out), test in zip(found, on_test, strict=True)
-    ]
-    record = {"job": asdict(job), "kind": kind, "wanted": wanted, "adversaries": adversaries}
-    _write(record, path)
-    return record
-
-
-def _write(record: dict[str, Any], path: Path) -> None:
-    """Whole or not at all, with numbers rounded so that files stay small."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.part")
-    temporary.write_text(json.dumps(_plain(record)))
-    temporary.replace(path)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, float):
-        return round(value, 6) if math.isfinite(value) else None
-    return value
+def _base(job: Job, corpus: corpora.Corpus, means: Means) -> AttentionClassifier:
+    """The classifier that an adversary imitates: from its files or, where only its record was kept, trained again."""
+    folder = means.work / "models" / job.name
+    if folder.exists():
+        return AttentionClassifier.load(folder)[0].to(means.device)
+    model = _start(job, corpus, means)
+    _train(model, job, corpus, means)
+    return model

@@ -6,10 +6,11 @@ import copy
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from whence.attention.classifier import AttentionClassifier, readable
-from whence.attention.documents import Documents
+from whence.attention.documents import Batch, Documents
 from whence.attention.importance import (
     attention_weights,
     gradient_shares,
@@ -34,10 +35,12 @@ def shares(
     found = dict(zip(("g_x", "g_h"), gradient_shares(model, ids, mask), strict=True))
     found["D_x"] = input_removal_shares(model, ids, mask, **budget)
     found["D_h"] = state_removal_shares(model, ids, mask, **budget)
+    if model.config.encoder == "bilstm":  # one block and no positions: both delete the word and read the rest anew
+        found |= {"D_h_last_block": found["D_x"], "D_h_input": found["D_x"]}
     if "g_x_detached" in names:
         found["g_x_detached"] = gradient_shares(model, ids, mask, detach_attention=True)[0]
     for name in names:
-        if name.startswith("D_h_"):
+        if name not in found:
             found[name] = state_removal_shares(model, ids, mask, removal=name.removeprefix("D_h_"), **budget)
     return {name: found[name] for name in names}
 
@@ -49,52 +52,48 @@ def measure(
 
     In float64, since nearly uniform attention is ranked by its last digits.
     """
-    device = next(model.parameters()).device
     exact = copy.deepcopy(model).double().eval()
     rows: list[dict[str, float]] = [{} for _ in range(len(documents))]
-    for places in documents.batches(batch_tokens):
-        ids, mask = documents.take(places).padded(device)
-        words = readable(ids, mask)
+    for places, (ids, mask, _) in _batches(exact, documents, batch_tokens):
         found = {"attention": attention_weights(exact, ids, mask), **shares(exact, ids, mask, names, batch_tokens)}
+        weights, words = torch.stack(list(found.values()), dim=1).cpu().numpy(), readable(ids, mask).cpu().numpy()
         for row, place in enumerate(places):
-            rows[place] = _document({name: values[row, words[row]].cpu().numpy() for name, values in found.items()})
+            rows[place] = _document(names, weights[row][:, words[row]])
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-def _document(weights: dict[str, np.ndarray]) -> dict[str, float]:
-    attention = weights["attention"]
-    n_words, support = len(attention), int((attention > 0).sum())
+def _document(names: tuple[str, ...], weights: np.ndarray) -> dict[str, float]:
+    """The numbers of a document, from its attention and, row by row, its measures."""
+    attention, others = weights[:1], weights[1:]
+    n_words, support = attention.size, int((attention > 0).sum())
+    entropies = normalised_entropy(weights)
     numbers = {
         "n_words": float(n_words),
         "support": float(support),
-        "entropy attention": float(normalised_entropy(attention)),
+        "entropy attention": float(entropies[0]),
         "null shared": shared_zeros_null(n_words, support) if support else float("nan"),
     }
-    for name, values in weights.items():
-        if name != "attention":
-            numbers[f"entropy {name}"] = float(normalised_entropy(values))
-            numbers[f"tau {name}"] = float(kendall_tau(attention[None], values[None])[0, 0])
-            numbers[f"null {name}"] = float(tie_null(attention[None], values[None])[0, 0])
+    taus, nulls = kendall_tau(attention, others)[0], tie_null(attention, others)[0]
+    for name, entropy, tau, null in zip(names, entropies[1:], taus, nulls, strict=True):
+        numbers |= {f"entropy {name}": float(entropy), f"tau {name}": float(tau), f"null {name}": float(null)}
     return numbers
 
 
 def influence(model: AttentionClassifier, documents: Documents, batch_tokens: int) -> dict[str, list[float]]:
     """Of each document, the mean and the mean square over its states of the entropy of what influences them."""
     found: dict[str, list[float]] = {"entropy": [0.0] * len(documents), "square": [0.0] * len(documents)}
-    for places, rows in _influence_batches(model, documents, batch_tokens):
-        for place, matrix in zip(places, rows, strict=True):
+    for places, (ids, mask, _) in _batches(model, documents, batch_tokens):
+        matrices = influence_shares(model, ids, mask, batch_tokens=batch_tokens)
+        for place, matrix in zip(places, matrices, strict=True):
             entropies = normalised_entropy(matrix.double().cpu().numpy())
             found["entropy"][place], found["square"][place] = float(entropies.mean()), float((entropies**2).mean())
     return found
 
 
-def _influence_batches(
-    model: AttentionClassifier, documents: Documents, batch_tokens: int
-) -> Iterator[tuple[list[int], list[Tensor]]]:
-    device = next(model.parameters()).device
-    for places in documents.batches(batch_tokens):
-        ids, mask = documents.take(places).padded(device)
-        yield places, influence_shares(model, ids, mask, batch_tokens=batch_tokens)
+def _batches(model: AttentionClassifier, documents: Documents, batch_tokens: int) -> Iterator[tuple[list[int], Batch]]:
+    """Documents of like length, few at a time: a pass for every word of theirs is to follow."""
+    groups = list(documents.batches(batch_tokens // 16))
+    return zip(groups, documents.on(next(model.parameters()).device).batches(groups), strict=True)
 
 
 def forms_of_influence(model: AttentionClassifier, documents: Documents, batch_tokens: int) -> dict[str, list[float]]:

@@ -40,6 +40,19 @@ def find(results: Results, data: str, encoder: str, projection: str, **others: s
     return next((each for each in results["classifiers"] if wanted.items() <= each.items()), None)
 
 
+def mean_of(results: Results, data: str, encoder: str, projection: str, quantity: str) -> float | None:
+    """The mean of a quantity over the documents of a group of classifiers, if it was measured."""
+    group = find(results, data, encoder, projection) or {}
+    summary = group.get("influence") if quantity == "influence" else group.get("documents", {}).get(quantity)
+    return summary["mean"] if summary else None
+
+
+def in_order(pairs: Sequence[tuple[float | None, ...]]) -> str:
+    """In how many pairs the first is the smaller one."""
+    known = [(one, other) for one, other in pairs if one is not None and other is not None]
+    return f"{sum(one < other for one, other in known)} of {len(known)}"
+
+
 def table_text(results: Results, table: str, data: Sequence[str]) -> str:
     """One table, of these sets."""
     makers = {"1": table_1, "2": table_2, "3": table_3, "5": table_5, "6": table_6, "controls": controls}
@@ -97,6 +110,53 @@ def table_2(results: Results, data: Sequence[str], quantity: str = "entropy g_x"
             rows.append([NAMES[encoder], NAMES[name], f"{paper.TABLE_2[encoder][name]:.3f}", *ours])
     head = ["encoder", "set", "paper", "τ-b over models", "ρ over models", "τ-b over documents", "models (λ)"]
     return _markdown(head, rows)
+
+
+def sparsities(results: Results, data: Sequence[str]) -> str:
+    """The sweep, λ by λ: does it still classify, how sparse is it, and what becomes of importance."""
+    columns = {
+        "support": "support s", "entropy attention": "entropy of attention", "entropy g_x": "entropy g(x)",
+        "entropy D_x": "entropy D(x)", "tau g_x": "τ g(x)", "tau D_x": "τ D(x)", "tau g_h": "τ g(h)",
+        "null g_h": "ties, g(h)",
+    }  # fmt: skip
+    rows = []
+    for name in data:
+        for encoder in paper.ENCODERS:
+            for value in (None, *paper.SPARSITIES):
+                projection = "softmax" if value is None else "sparsemax" if value == 0 else f"sparsegen({value:g})"
+                group = find(results, name, encoder, projection)
+                if group is None:
+                    continue
+                numbers = [_number(mean_of(results, name, encoder, projection, key)) for key in columns]
+                shown = "softmax" if value is None else f"{value:g}"
+                right = f"{np.mean(group['accuracy']):.3f}"
+                rows.append([NAMES[name], NAMES[encoder], shown, str(len(group["seeds"])), right, *numbers])
+    return _markdown(["set", "encoder", "λ", "seeds", "accuracy", *columns.values()], rows)
+
+
+def trials(results: Results, data: Sequence[str]) -> str:
+    """The learning rates that were tried, each with its ROC-AUC on the dev part."""
+    rows: dict[tuple[str, ...], dict[tuple[float, float], str]] = {}
+    for trial in results["trials"]:
+        job = trial["job"]
+        if job["data"] in data:
+            cell = f"{trial['dev_roc_auc']:.4f} ({trial['n_epochs']})"
+            key = (NAMES[job["data"]], NAMES[job["encoder"]], job["projection"])
+            rows.setdefault(key, {})[trial["learning_rate"], trial["attention_speed"]] = cell
+    columns = sorted({rates for cells in rows.values() for rates in cells})
+    head = ["set", "encoder", "attention", *(f"{rate:g}, ×{speed:g}" for rate, speed in columns)]
+    return _markdown(head, [[*key, *(cells.get(rates, "–") for rates in columns)] for key, cells in rows.items()])
+
+
+def detached(results: Results, data: Sequence[str]) -> str:
+    """τ with the gradient at the inputs, through the attention and with the attention taken for a constant."""
+    rows = []
+    for name in data:
+        for encoder, projection in PAIRS:
+            documents = (find(results, name, encoder, projection) or {}).get("documents", {})
+            cells = [_spread(documents.get(key)) for key in ("tau g_x", "tau g_x_detached")]
+            rows.append([NAMES[name], NAMES[encoder], projection, *cells])
+    return _markdown(["set", "encoder", "attention", "through the attention", "attention constant"], rows)
 
 
 def table_3(results: Results, data: Sequence[str]) -> str:

@@ -86,6 +86,7 @@ def train_adversary(
     """
     divergence = _divergence(base, settings)
     device = next(base.parameters()).device
+    there = documents.on(device)
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(settings.seed)  # of the new weights and of dropout
@@ -98,9 +99,8 @@ def train_adversary(
             model.train()
             if settings.frozen:
                 model.encoder.eval()
-            total = 0.0
-            for places in documents.training_batches(settings.batch_size, generator):
-                ids, mask = documents.take(places).padded(device)
+            losses = torch.zeros((), device=device)
+            for ids, mask, _ in there.batches(documents.training_batches(settings.batch_size, generator)):
                 with torch.no_grad():
                     wanted = base.read(ids, mask)
                 found = model.read(ids, mask)
@@ -109,7 +109,8 @@ def train_adversary(
                 optimizer.zero_grad()
                 torch.autograd.backward(loss)
                 optimizer.step()
-                total += loss.item()
+                losses += loss.detach()
+            total = losses.item()
             if not math.isfinite(total):
                 raise NonFiniteError("the adversary's loss is not a finite number", "lower its learning rate")
             n_epochs += 1
@@ -139,16 +140,13 @@ def measure_adversary(
     base.eval()
     model.eval()
     with torch.no_grad():
-        for places in documents.batches(batch_tokens):
-            batch = documents.take(places)
-            ids, mask = batch.padded(device)
-            labels = torch.tensor(batch.labels, device=device) == 1
+        for ids, mask, labels in documents.on(device).batches(documents.batches(batch_tokens)):
             ours, theirs = model.read(ids, mask), base.read(ids, mask)
             apart += float(jensen_shannon(ours.weights.double(), theirs.weights.double()).sum())
             chances = [torch.stack([each.logit.sigmoid(), (-each.logit).sigmoid()], -1) for each in (ours, theirs)]
             moved += float(total_variation(*chances).sum())
-            right += int(((ours.logit > 0) == labels).sum())
-            base_right += int(((theirs.logit > 0) == labels).sum())
+            right += int(((ours.logit > 0) == (labels == 1)).sum())
+            base_right += int(((theirs.logit > 0) == (labels == 1)).sum())
     count = len(documents)
     return AdversaryRecord(
         settings, apart / count, moved / count, right / count, base_right / count, count, n_epochs, seconds
@@ -208,11 +206,10 @@ def _start(
 
     The base's own attention would be no start: the divergence from itself is at its minimum there, with no gradient.
     """
-    new = AttentionClassifier(base.config, vectors).to(base.output.weight)
-    if not settings.frozen:
-        return new
-    model = copy.deepcopy(base)
-    model.requires_grad_(False)
-    model.alignment.load_state_dict(new.alignment.state_dict())
-    model.alignment.requires_grad_(True)
+    model = AttentionClassifier(base.config, vectors).to(base.output.weight)
+    if settings.frozen:
+        kept = {name: value for name, value in base.state_dict().items() if not name.startswith("alignment.")}
+        model.load_state_dict(kept, strict=False)
+        model.requires_grad_(False)
+        model.alignment.requires_grad_(True)
     return model

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,14 @@ from whence.errors import UsageError
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
+
+
+class Batch(NamedTuple):
+    """Documents of one padded batch: their ids, which of them are real, and the labels."""
+
+    ids: Int[Tensor, "batch token"]
+    mask: Bool[Tensor, "batch token"]
+    labels: Int[Tensor, " batch"]
 
 
 @dataclass(frozen=True)
@@ -42,9 +50,11 @@ class Documents:
 
     def padded(self, device: torch.device) -> tuple[Int[Tensor, "batch token"], Bool[Tensor, "batch token"]]:
         """All of them as one batch: ids, and which are real."""
-        longest = max(len(row) for row in self.ids)
-        ids = torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in self.ids], device=device)
-        return ids, torch.tensor([[place < len(row) for place in range(longest)] for row in self.ids], device=device)
+        return next(self.on(device).batches([range(len(self))]))[:2]
+
+    def on(self, device: torch.device) -> DocumentsOnDevice:
+        """The same documents where a model can read them."""
+        return DocumentsOnDevice(self, device)
 
     def batches(self, batch_tokens: int) -> Iterator[list[int]]:
         """Places of documents of similar length, as many at a time as hold `batch_tokens` tokens, shortest first."""
@@ -67,3 +77,28 @@ class Documents:
         order = (lengths * (1 + noise)).argsort().tolist()
         batches = [order[start : start + size] for start in range(0, len(order), size)]
         return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+class DocumentsOnDevice:
+    """Documents as one long row of ids on a device, from which padded batches are cut there."""
+
+    def __init__(self, documents: Documents, device: torch.device) -> None:
+        self._lengths = [len(row) for row in documents.ids]
+        running = [number for row in documents.ids for number in row]
+        self._running = torch.tensor([*running, PAD], device=device)  # the last one fills up
+        self._sizes = torch.tensor(self._lengths, device=device)
+        self._starts = self._sizes.cumsum(dim=0) - self._sizes
+        self._labels = torch.tensor(documents.labels, device=device)
+
+    def batches(self, groups: Iterable[Sequence[int]]) -> Iterator[Batch]:
+        """A padded batch of the documents at each group of places; the host never waits for the device."""
+        groups = list(groups)
+        places = torch.tensor([place for group in groups for place in group], device=self._sizes.device)
+        start = 0
+        for group in groups:
+            rows = places[start : start + len(group)]
+            start += len(group)
+            offsets = torch.arange(max(self._lengths[place] for place in group), device=places.device)
+            mask = offsets < self._sizes[rows, None]
+            ids = self._running[(self._starts[rows, None] + offsets).where(mask, len(self._running) - 1)]
+            yield Batch(ids, mask, self._labels[rows])

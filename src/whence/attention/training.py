@@ -82,6 +82,7 @@ def train(
     if len(set(held_out.labels)) < 2 or len(set(documents.labels)) < 2:
         raise UsageError("documents of both classes are needed, to train and to hold out", "give more documents")
     device = next(model.parameters()).device
+    there = documents.on(device)
     generator = torch.Generator().manual_seed(settings.seed)
     optimizer = _optimizer(model, settings)
     positive_weight = torch.tensor(len(documents) / sum(documents.labels) - 1, device=device)
@@ -91,12 +92,10 @@ def train(
         for number in range(settings.max_epochs):
             model.train()
             total = torch.zeros((), device=device)
-            for places in documents.training_batches(settings.batch_size, generator):
-                batch = documents.take(places)
-                ids, mask = batch.padded(device)
-                labels = torch.tensor(batch.labels, device=device, dtype=model.output.weight.dtype)
+            for ids, mask, labels in there.batches(documents.training_batches(settings.batch_size, generator)):
                 logit = model.read(ids, mask).logit
-                loss = binary_cross_entropy_with_logits(logit, labels, pos_weight=positive_weight, reduction="sum")
+                wanted = labels.to(logit)
+                loss = binary_cross_entropy_with_logits(logit, wanted, pos_weight=positive_weight, reduction="sum")
                 optimizer.zero_grad()
                 torch.autograd.backward(loss)
                 optimizer.step()
@@ -119,14 +118,13 @@ def train(
 
 def predict(model: AttentionClassifier, documents: Documents, batch_tokens: int = 16_384) -> Float[Tensor, " text"]:
     """The probability of class 1 of each document, on the CPU in float64; the model is put into evaluation mode."""
-    device = next(model.parameters()).device
-    chances = torch.zeros(len(documents), dtype=torch.float64)
+    groups = list(documents.batches(batch_tokens))
     model.eval()
     with torch.no_grad():
-        for places in documents.batches(batch_tokens):
-            ids, mask = documents.take(places).padded(device)
-            logit = model.read(ids, mask).logit
-            chances[torch.tensor(places)] = logit.double().sigmoid().cpu()
+        batches = documents.on(next(model.parameters()).device).batches(groups)
+        logits = torch.cat([model.read(batch.ids, batch.mask).logit for batch in batches]).double().cpu()
+    chances = torch.empty(len(documents), dtype=torch.float64)
+    chances[[place for group in groups for place in group]] = logits.sigmoid()
     return chances
 
 
