@@ -32,6 +32,7 @@ import whence
 from whence.embedded import reviews
 from whence.methods.question import Question
 from whence.methods.shapley import permutations
+from whence.models import batching
 
 STEPS, WINDOW, ORDERS = 25, 3, 25
 PERTURBATIONS_PER_EVAL = (8, 32, 128)
@@ -335,15 +336,12 @@ def orders_of(model: whence.LayeredModel, text: str) -> list[list[int]]:
 
 
 def batches(model: whence.LayeredModel, lengths: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Rows of the given lengths in batches of whence's own size, shortest first: no explanation, only passes."""
+    """Rows of the given lengths in whence's own batches, all attended to: no explanation, only passes."""
     budget = 65_536 if model.device.type == "cuda" else 2_048
-    found, rows = [], []
-    for length in [*sorted(lengths), 0]:
-        if rows and (not length or length * (len(rows) + 1) > budget):
-            ids = torch.full((len(rows), max(rows)), 5, device=model.device)
-            found.append((ids, torch.ones_like(ids)))
-            rows = []
-        rows.append(length)
+    found = []
+    for places in batching.batches([range(length) for length in lengths], budget):
+        ids = torch.full((len(places), max(lengths[place] for place in places)), 5, device=model.device)
+        found.append((ids, torch.ones_like(ids)))
     return found
 
 

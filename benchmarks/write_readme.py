@@ -4,9 +4,16 @@ python benchmarks/write_readme.py
 """
 
 import json
+import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).parent
+
+
+def paragraph(text: str) -> list[str]:
+    """The words of a text in lines of the usual width."""
+    return textwrap.wrap(" ".join(text.split()), 118, break_long_words=False, break_on_hyphens=False)
+
 
 lines = [
     "# Benchmarks",
@@ -46,21 +53,58 @@ for path in sorted((HERE / "results").glob("diffmask-*.json")):
         "",
         f"## DiffMask: {report['hardware']}",
         "",
-        "A training step beside one done the released way (everything twice, each time the whole model), and an",
-        "explanation beside the model's own forward pass; `benchmarks/diffmask.py` says how.",
+        "The time to train one layer once: a step of whence trains all of them from one pass over the unmasked texts,",
+        "the released way one, everything twice and each time the whole model. And explanations beside the model's own",
+        f"forward pass. Batches of {report['settings']['batch_size']} texts; `benchmarks/diffmask.py` says how.",
         "",
         "| what | whence | peer | ratio |",
         "|---|---|---|---|",
     ]
     lines += [
-        f"| a step, {row['kind']} | {1000 * row['whence_seconds']:.1f} ms | released way: "
+        f"| a layer trained once, {row['kind']} | {1000 * row['whence_seconds']:.1f} ms | released way: "
         f"{1000 * row['released_seconds']:.1f} ms | **{row['ratio']:.2f}** |"
         for row in report["steps"]
     ]
     lines += [
         f"| {row['sentences']} explanations, {row['kind']} | {1000 * row['whence_seconds']:.1f} ms | bare forward: "
-        f"{1000 * row['bare_seconds']:.1f} ms | {row['bare_seconds'] / row['whence_seconds']:.2f} |"
+        f"{1000 * row['bare_seconds']:.1f} ms | "
+        f"{row['bare_seconds'] / row['whence_seconds']:.2f} (cost x {row['ratio']:.2f}) |"
         for row in report["explanations"]
+    ]
+for path in sorted((HERE / "results").glob("decoded-*.json")):
+    report = json.loads(path.read_text())
+    a_batch, counts, settings = report["a_batch"], report["counts"], report["settings"]
+    longer = report["times_longer"]
+    lines += [
+        "",
+        f"## Decoded saliency: {report['hardware']}",
+        "",
+        *paragraph(f"""Decoded Grad-CAM of all {counts["layers"]} layers on {report["sentences"]} sentences,
+        {report["tokens"]:,} tokens; median of {settings["repeats"]}. Counted a batch: {a_batch["forwards"]:g} forward
+        and {a_batch["backwards"]:g} backward of the encoder, {a_batch["head_passes"]:g} passes of the head, over
+        {counts["head_rows"]:,} of {report["tokens"] * counts["layers"]:,} states (those with a score). It takes
+        **{report["bare_ratio"]:.2f}** times as long as these passes alone over all states (target: at most
+        {settings["target"]}), {report["bare_ratio_scored_rows"]:.2f} times as long as over the states with a score; the
+        head is {report["head_share_of_bare"]:.0%} of the passes. Integrated gradients ({settings["steps"]} steps) take
+        {longer["integrated gradients"]:.1f} times as long, occlusion {longer["occlusion"]:.1f} times, Shapley sampling
+        ({settings["orders"]} orders) {longer["Shapley sampling"]:.0f} times."""),
+        "",
+        "| what | sentences | seconds |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {row['what']} | {row['sentences']} | {row['seconds']:.3f} |" for row in report["rows"]]
+for path in sorted((HERE / "results").glob("games-*.json")):
+    report = json.loads(path.read_text())
+    memory = report["resident_mb"]
+    lines += [
+        "",
+        f"## The games: {report['hardware']}",
+        "",
+        *paragraph(f"""Hiding and revealing with {report["methods"]} methods at {report["points"]} points on
+        {report["sentences"]} sentences: **{report["seconds"] / 60:.1f} minutes**, for {report["maskings_run"]:,}
+        maskings of {report["maskings_asked"]:,} (each set of tokens once). Resident memory:
+        {memory["after a quarter"]:.0f} MB after a quarter of the texts,
+        {memory["at the end"]:.0f} MB at the end, {memory["most"]:.0f} MB at most."""),
     ]
 start = json.loads((HERE / "results" / "start.json").read_text())
 lines += [

@@ -276,10 +276,14 @@ def test_to_html_writes_what_it_returns(tmp_path: Path) -> None:
 # the command
 
 
+HEADS = {"bert": "masked_lm", "roberta": "masked_lm", "gpt2": "causal_lm"}
+every_head = pytest.mark.parametrize("family", HEADS)
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     found = {}
-    for family, head in (("bert", "classification"), ("bert", "masked_lm"), ("gpt2", "causal_lm")):
+    for family, head in ((family, head) for family, own in HEADS.items() for head in ("classification", own)):
         path = tmp_path_factory.mktemp(f"{family}-{head}")
         build(family, head).save_pretrained(path)
         tokenizer_of(family).save_pretrained(path)
@@ -291,11 +295,13 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments), prog_name="whence")
 
 
-def test_lens_from_the_command(folders: dict[str, str], tmp_path: Path) -> None:
-    command = ["lens", SHORT, "--model", folders["bert classification"], "--decoder", folders["bert masked_lm"]]
+@every_head
+def test_lens_from_the_command(family: str, folders: dict[str, str], tmp_path: Path) -> None:
+    head = folders[f"{family} {HEADS[family]}"]
+    command = ["lens", SHORT, "--model", folders[f"{family} classification"], "--decoder", head]
     result = run(*command, "--top", "2", "--html", str(tmp_path / "x.html"))
     assert result.exit_code == 0, result.stderr
-    assert "witty" in result.stdout
+    assert result.stdout.splitlines()[0].strip("─ ") == "lens"
     assert f"page: {tmp_path / 'x.html'}" in result.stderr
     assert data_of((tmp_path / "x.html").read_text())["texts"][0]["text"] == SHORT
     result = run(*command, "--json", "--layers", "0,-1")
@@ -304,12 +310,14 @@ def test_lens_from_the_command(folders: dict[str, str], tmp_path: Path) -> None:
     assert run("lens", SHORT, "--model", folders["gpt2 causal_lm"]).exit_code == 0
 
 
-def test_explain_and_compare_take_a_decoder(folders: dict[str, str], tmp_path: Path) -> None:
-    decoder = ["--model", folders["bert classification"], "--decoder", folders["bert masked_lm"]]
+@every_head
+def test_explain_and_compare_take_a_decoder(family: str, folders: dict[str, str], tmp_path: Path) -> None:
+    head = folders[f"{family} {HEADS[family]}"]
+    decoder = ["--model", folders[f"{family} classification"], "--decoder", head]
     file = tmp_path / "x.html"
     result = run("explain", SHORT, *decoder, "--method", "decoded_grad_cam", "-o", "tau=2", "--html", str(file))
     assert result.exit_code == 0, result.stderr
-    assert data_of(file.read_text())["texts"][0]["lens"]["decoder"] == folders["bert masked_lm"]
+    assert data_of(file.read_text())["texts"][0]["lens"]["decoder"] == head
     names = "decoded_leave_one_out,random"
     result = run("compare", SHORT, *decoder, "--methods", names, "-o", "tau=2", "--json", "--html", str(file))
     assert result.exit_code == 0, result.stderr

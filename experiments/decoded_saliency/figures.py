@@ -10,6 +10,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
+from wording import TITLES
 
 from whence.render.visible import visible
 from whence.render.word_cloud import word_cloud
@@ -35,7 +36,7 @@ def draw_layers(found: dict[str, Any], path: Path) -> None:
 
 
 def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bool = False) -> None:
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 4.6), sharey=True, layout="constrained")
     percent = [100 * share for share in found["grid"]]
     shades = matplotlib.colormaps["viridis"]
     for axis, game in zip(axes, ("revealing", "hiding"), strict=True):
@@ -58,7 +59,7 @@ def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bo
         axis.set_title(game, fontsize=9)
         axis.tick_params(labelsize=7)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(fontsize=6, frameon=False, loc="lower right" if game == "revealing" else "lower left")
+        axis.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     axes[0].set_ylabel("accuracy", fontsize=8)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
@@ -66,7 +67,7 @@ def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bo
 
 def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
     """Figures 4 and 9: overlap, as a share and as a count, over k."""
-    figure, axes = pyplot.subplots(2, len(overlaps), figsize=(9, 5.6), layout="constrained", squeeze=False)
+    figure, axes = pyplot.subplots(2, len(overlaps), figsize=(9, 6.6), layout="constrained", squeeze=False)
     for column, found in enumerate(overlaps.values()):
         shown = [
             name for name, facts in found["methods"].items()
@@ -79,12 +80,12 @@ def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
                     found["ks"], found["methods"][name][kind], label=name, color=COLOURS[place % len(COLOURS)],
                     linestyle="--" if place >= 10 else "-", linewidth=2.2 if name == found["chosen"] else 1.1,
                 )  # fmt: skip
-            axis.set_title(f"{found['data']}: {title}", fontsize=9)
+            axis.set_title(f"{TITLES[found['data']]}: {title}", fontsize=9)
             axis.set_ylim(bottom=0)
             axis.set_xlabel("k", fontsize=8)
             axis.tick_params(labelsize=7)
             axis.spines[["top", "right"]].set_visible(False)
-        axes[0][column].legend(fontsize=6, frameon=False)
+        axes[1][column].legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
 

@@ -134,5 +134,7 @@ def _overlap(overlaps: dict[str, Any]) -> list[str]:
     if not others:
         return [f"{base}."]
     if not lower:
-        return [f"{base}, less than those of any other explainer (from {min(others.values()):.1%} up)."]
+        as_low = sorted(name for name, value in others.items() if value == ours)
+        company = f"; as low are {', '.join(as_low)}" if as_low else ""
+        return [f"{base}, and those of no other explainer by less{company}."]
     return [f"{base}; lower are {', '.join(lower)} ({len(lower)} of {len(others)})."]

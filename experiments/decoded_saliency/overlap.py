@@ -1,6 +1,7 @@
 """Which tokens speak for which class, and how many for two at once: Tables 3 to 9, Figures 4, 7, 8 and 9, the examples.
 
 python experiments/decoded_saliency/overlap.py --data-dir DIR [--sets sst2 ag_news] [--sample N] [--device cuda]
+    [--jobs N]
 
 Reads SET-games.json in --out (for the layer chosen there), the scores in --cache, and
 wikipedia_document_frequencies.parquet in DIR; writes SET-overlap.json.
@@ -10,12 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from contestants import CONTESTANTS, label
-from scores import Task, load_task, scores_of, surroundings, write
-from tables import arguments, tell
+from scores import Task, scores_of, surroundings, write
+from tables import arguments, processes, task_of, tell
 
 from whence.explanation import Explanation
 from whence.metrics.document_frequency import DocumentFrequencies, read_document_frequencies
@@ -37,48 +39,50 @@ EXAMPLES = {
     ),
 }  # fmt: skip
 
-Weight = Callable[[str], float] | None
-
 
 def main(given: Any) -> None:
     words = read_document_frequencies(given.data_dir / FREQUENCIES)
-    for name in given.sets:
-        task = load_task(
-            name, given.data_dir, sample=given.sample, seed=given.seed, device=given.device,
-            batch_tokens=given.batch_tokens,
-        )  # fmt: skip
-        games = json.loads((given.out / f"{name}-games.json").read_text())
-        if games["n_texts"] != len(task.texts):
-            raise SystemExit(
-                f"{name}-games.json is of {games['n_texts']} texts, not of {len(task.texts)}: same --sample?"
-            )
-        frequencies = words.of_pieces(pieces(task))
-        tell(f"{name}: {len(frequencies.counts)} pieces with document frequencies")
-        rows = {}
-        for each in given.only:
-            if CONTESTANTS[each].group in ("decoded", "undecoded", "package", "sane"):
-                scored = scores_of(task, each, CONTESTANTS[each], given.cache)
-                for layer in scored.layers:
-                    rows[label(each, layer, len(scored.layers))] = (each, scored.rows[layer])
-        results = {
-            "data": name,
-            "n_texts": len(task.texts),
-            "chosen": games["chosen"].get("Decoded Grad-CAM"),
-            "k": K,
-            "ks": list(KS),
-            "predicted": {c: sum(said.prediction.label == c for said in task.said) for c in games["labels"]},
-            "documents": frequencies.n_documents,
-            "resamples": RESAMPLES,
-            "methods": {
-                called: {"group": CONTESTANTS[found[0]].group} | of_method(task, frequencies, *found)
-                for called, found in rows.items()
-            },
-            "examples": examples(task, {called: found for called, (_, found) in rows.items()}),
-            "seed": given.seed,
-            **surroundings(given.device),
-        }
-        write(results, given.out / f"{name}-overlap.json")
-        tell(f"{name}: overlaps of {len(rows)} methods")
+    listed = [each for each in given.only if CONTESTANTS[each].group in ("decoded", "undecoded", "package", "sane")]
+    with processes(given.jobs) as share_out:
+        for name in given.sets:
+            task = task_of(given, name)
+            games = json.loads((given.out / f"{name}-games.json").read_text())
+            if games["n_texts"] != len(task.texts):
+                raise SystemExit(
+                    f"{name}-games.json is of {games['n_texts']} texts, not of {len(task.texts)}: same --sample?"
+                )
+            frequencies = words.of_pieces(pieces(task))
+            tell(f"{name}: {len(frequencies.counts)} pieces with document frequencies")
+            found = share_out(partial(of_contestant, given, name, frequencies), listed)
+            results = {
+                "data": name,
+                "n_texts": len(task.texts),
+                "chosen": games["chosen"].get("Decoded Grad-CAM"),
+                "k": K,
+                "ks": list(KS),
+                "predicted": {c: sum(said.prediction.label == c for said in task.said) for c in games["labels"]},
+                "documents": frequencies.n_documents,
+                "resamples": RESAMPLES,
+                "methods": {called: facts for each in found for called, facts in each.items()},
+                "examples": examples(given, name, listed),
+                "seed": given.seed,
+                **surroundings(given.device),
+            }
+            write(results, given.out / f"{name}-overlap.json")
+            tell(f"{name}: overlaps of {len(results['methods'])} methods")
+
+
+def of_contestant(given: Any, name: str, frequencies: DocumentFrequencies, each: str) -> dict[str, dict[str, Any]]:
+    """A contestant's numbers at each of its layers."""
+    task = task_of(given, name)
+    scored = scores_of(task, each, CONTESTANTS[each], given.cache)
+    found = {
+        label(each, layer, len(scored.layers)): {"group": CONTESTANTS[each].group}
+        | of_method(task, frequencies, each, scored.rows[layer])
+        for layer in scored.layers
+    }
+    tell(f"{name}: {each}: overlaps at {len(found)} layers")
+    return found
 
 
 def pieces(task: Task) -> Callable[[str], list[str]]:
@@ -149,26 +153,24 @@ def resampled(explanations: list[Explanation], frequencies: DocumentFrequencies,
     return float(np.quantile(found, 0.025)), float(np.quantile(found, 0.975))
 
 
-def examples(task: Task, rows: dict[str, list[np.ndarray]]) -> list[dict[str, Any]]:
-    """The examples of the paper's appendix that are among the texts: words with their scores, by method."""
-    found = []
-    for start in EXAMPLES[task.name]:
-        for place, said in enumerate(task.said):
-            if said.text.replace("  ", " ").startswith(start):
-                found.append(
-                    {
-                        "predicted": said.prediction.label,
-                        "probability": said.prediction.probability,
-                        "gold": task.model.reading.labels.name(task.gold[place]),
-                        "words": [word.text for word in said.words()],
-                        "scores": {
-                            name: [word.score for word in task.explanations(each)[place].words()]
-                            for name, each in rows.items()
-                        },
-                    }
-                )
-                break
-    return found
+def examples(given: Any, name: str, listed: list[str]) -> list[dict[str, Any]]:
+    """The examples of the paper's appendix that are in the data, sampled or not: words with their scores, by method."""
+    task = task_of(given, name, EXAMPLES[name])
+    explained = {}
+    for each in listed if task.texts else ():
+        scored = scores_of(task, each, CONTESTANTS[each], given.cache)
+        for layer in scored.layers:
+            explained[label(each, layer, len(scored.layers))] = task.explanations(scored.rows[layer])
+    return [
+        {
+            "predicted": said.prediction.label,
+            "probability": said.prediction.probability,
+            "gold": task.model.reading.labels.name(task.gold[place]),
+            "words": [word.text for word in said.words()],
+            "scores": {called: [word.score for word in found[place].words()] for called, found in explained.items()},
+        }
+        for place, said in enumerate(task.said)
+    ]
 
 
 if __name__ == "__main__":

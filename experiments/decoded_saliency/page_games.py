@@ -182,7 +182,9 @@ def section_head(games: dict[str, Any]) -> list[str]:
         "",
         "## What the head reads at each layer",
         "",
-        "Mean probability / median rank that the head gives to the token that stands at a position.",
+        *paragraph("""Mean probability / median rank that the head gives to the token that stands at a position, through
+        the fine-tuned encoders; the [model card](../src/whence/embedded/MODEL_CARD.md) has the same of the encoder
+        before fine-tuning."""),
         "",
     ]
     first = next(iter(games.values()))["head"]["probability"]

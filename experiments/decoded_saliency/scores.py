@@ -1,13 +1,19 @@
-"""Scores of every contestant on every text, computed once and kept in a folder that is not committed."""
+"""Scores of every contestant on every text, computed once and kept in a folder that is not committed.
+
+Texts go in parts of a fixed size, each kept by itself, so that several processes can share the work out and a run that
+was stopped goes on where it was.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +30,19 @@ from whence.metrics.confidence import RESAMPLES
 from whence.models.fingerprint import fingerprint
 
 MODELS = {"sst2": "sentiment", "ag_news": "topic"}
+PART = 200  # texts
 
 
 @dataclass(frozen=True)
 class Task:
-    """A data set with its model, its texts, and what the model says of them (`said` holds no scores worth reading)."""
+    """A data set with its model, its texts, and what the model says of them (`said` holds no scores worth reading).
+
+    `weights` tells this model from any other.
+    """
 
     name: str
     model: whence.LayeredModel
+    weights: str
     examples: list[Example]
     gold: list[int]
     said: list[Explanation]
@@ -46,35 +57,77 @@ class Task:
     def accuracy(self) -> float:
         return float(np.mean([each.prediction.index == gold for each, gold in zip(self.said, self.gold, strict=True)]))
 
+    def parts(self) -> list[Task]:
+        """The texts in order, so many at a time."""
+        found = []
+        for start in range(0, len(self.examples), PART):
+            some = slice(start, start + PART)
+            found.append(replace(self, examples=self.examples[some], gold=self.gold[some], said=self.said[some]))
+        return found
+
     def explanations(self, rows: Sequence[np.ndarray]) -> list[Explanation]:
         """Scores, one row a text, as explanations."""
         return [replace(said, scores=row[None], layers=("words",)) for said, row in zip(self.said, rows, strict=True)]
 
 
+@lru_cache
 def load_task(
-    name: str, data_dir: Path, *, sample: int | None, seed: int, device: str, batch_tokens: int | None
+    name: str,
+    data_dir: Path,
+    *,
+    sample: int | None,
+    seed: int,
+    device: str,
+    batch_tokens: int | None,
+    starts: tuple[str, ...] | None = None,
 ) -> Task:
-    examples = read(name, data_dir=data_dir, limit=sample, seed=seed)
+    """The texts to explain, drawn by the seed, or with `starts` the one that begins so, for each that is there."""
+    examples = read(name, data_dir=data_dir, limit=None if starts else sample, seed=seed)
+    if starts is not None:
+        examples = [first for start in starts if (first := _beginning(examples, start)) is not None]
     model = whence.load(MODELS[name])
     model.module.to(device)
+    weights = repr({part: numbers.tolist() for part, numbers in fingerprint(model.module).items()})
     gold = labels_as_ids(examples, model.reading.labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", whence.WhenceWarning)
         said = whence.explain(model, [example.text for example in examples], "random", batch_tokens=batch_tokens)
-    return Task(name, model, examples, gold, said, seed, batch_tokens)
+    return Task(name, model, weights, examples, gold, said, seed, batch_tokens)
+
+
+def _beginning(examples: Sequence[Example], start: str) -> Example | None:
+    return next((each for each in examples if " ".join(each.text.split()).startswith(start)), None)
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A contestant's scores: for each layer a row a text; with the time and the passes they took."""
+    """A contestant's scores: for each layer a row a text; whether they have a sign; the time and passes they took."""
 
     layers: tuple[int | str, ...]
     rows: dict[int | str, list[np.ndarray]]
+    signed: bool
     cost: dict[str, float]
 
 
 def scores_of(task: Task, name: str, contestant: Contestant, cache: Path) -> Scored:
     """From the folder if they are there, else computed and put there."""
+    parts = task.parts()
+    found = [_scores_of_part(part, name, contestant, cache) for part in parts]
+    sizes = [len(part.examples) for part in parts]
+    passes = {
+        kind: float(np.average([each.cost[kind] for each in found], weights=sizes))
+        for kind in ("forwards", "backwards")
+    }
+    first = found[0]
+    return Scored(
+        first.layers,
+        {layer: [row for each in found for row in each.rows[layer]] for layer in first.layers},
+        first.signed,
+        {"seconds": sum(each.cost["seconds"] for each in found), **passes},
+    )
+
+
+def _scores_of_part(task: Task, name: str, contestant: Contestant, cache: Path) -> Scored:
     path = cache / f"{task.name}-{_slug(name)}-{_key(task, name, contestant)}.safetensors"
     if not path.exists():
         _compute(task, contestant, path)
@@ -83,7 +136,8 @@ def scores_of(task: Task, name: str, contestant: Contestant, cache: Path) -> Sco
         table = file.get_tensor("scores")
     ends = np.cumsum([len(said.tokens) for said in task.said])[:-1]
     layers = tuple(about["layers"])
-    return Scored(layers, {layer: np.split(row, ends) for layer, row in zip(layers, table, strict=True)}, about["cost"])
+    rows = {layer: np.split(row, ends) for layer, row in zip(layers, table, strict=True)}
+    return Scored(layers, rows, about["signed"], about["cost"])
 
 
 def _compute(task: Task, contestant: Contestant, path: Path) -> None:
@@ -101,16 +155,17 @@ def _compute(task: Task, contestant: Contestant, path: Path) -> None:
         "forwards": float(np.mean([each.cost.forwards for each in found])),
         "backwards": float(np.mean([each.cost.backwards for each in found])),
     }
-    about = {"layers": list(found[0].layers), "cost": cost}
+    about = {"layers": list(found[0].layers), "signed": found[0].meaning.signed, "cost": cost}
     path.parent.mkdir(parents=True, exist_ok=True)
     table = np.concatenate([each.scores for each in found], axis=1).astype(np.float32)
-    save_file({"scores": np.ascontiguousarray(table)}, path, metadata={"about": json.dumps(about)})
+    unfinished = path.with_suffix(".unfinished")
+    save_file({"scores": np.ascontiguousarray(table)}, unfinished, metadata={"about": json.dumps(about)})
+    unfinished.replace(path)
 
 
 def _key(task: Task, name: str, contestant: Contestant) -> str:
     """Changes with texts, seed, weights and settings; when the code of a method changes, empty the folder."""
-    weights = {part: numbers.tolist() for part, numbers in fingerprint(task.model.module).items()}
-    told = [task.texts, task.seed, weights, name, str(contestant.layers), sorted(contestant.options.items())]
+    told = [task.texts, task.seed, task.weights, name, str(contestant.layers), sorted(contestant.options.items())]
     return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 
@@ -134,7 +189,9 @@ def surroundings(device: str) -> dict[str, Any]:
 
 def write(data: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(_rounded(data), indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(_rounded(data), indent=1)
+    text = re.sub(r"\[\n[\s\d.,e+-]+\]", lambda numbers: " ".join(numbers[0].split()), text)  # a list of numbers a line
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def _rounded(value: Any) -> Any:

@@ -1,9 +1,10 @@
 """Plays the hiding and the revealing game with every contestant: Tables 1 and 2, Figures 2, 3, 5 and 6, the controls.
 
 python experiments/decoded_saliency/tables.py --data-dir DIR [--sets sst2 ag_news] [--sample N] [--device cuda]
+    [--jobs N]
 
 Reads sst2.parquet and ag_news.parquet in DIR; writes SET-games.json into --out. Scores are kept in --cache, so that a
-second run, and overlap.py, need not compute them again.
+second run, and overlap.py, need not compute them again. Processes share the texts out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +29,7 @@ from scores import Scored, Task, load_task, scores_of, surroundings, write
 from whence.games.play import play
 from whence.games.result import GameResult
 from whence.games.sets import Contestant
-from whence.metrics.curves import GAMES, GRID
+from whence.metrics.curves import GAMES, GRID, Game
 from whence.models.decoder import decoder_of
 
 HERE = Path(__file__).parent
@@ -41,40 +47,99 @@ arguments.add_argument("--only", nargs="+", default=list(CONTESTANTS), choices=l
 arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--batch-tokens", type=int)
 arguments.add_argument("--seed", type=int, default=0)
+arguments.add_argument("--jobs", type=int, default=1, help="processes")
+
+Found = dict[str, dict[Game, GameResult]]
+"""What became of each contestant in each game."""
 
 
 def main(given: argparse.Namespace) -> None:
-    for name in given.sets:
-        started = time.perf_counter()
-        task = load_task(
-            name, given.data_dir, sample=given.sample, seed=given.seed, device=given.device,
-            batch_tokens=given.batch_tokens,
-        )  # fmt: skip
-        tell(f"{name}: {len(task.texts)} texts, accuracy {task.accuracy:.4f}")
-        scored = {}
-        for each in given.only:
-            scored[each] = scores_of(task, each, CONTESTANTS[each], given.cache)
-            tell(f"{name}: {each}: {scored[each].cost['seconds']:.1f} s")
-        results = played(task, scored)
-        results |= surroundings(given.device) | {"seed": given.seed, "seconds": time.perf_counter() - started}
-        write(results, given.out / f"{name}-games.json")
-        tell(f"{name}: done after {results['seconds']:.0f} s")
+    with processes(given.jobs) as share_out:
+        for name in given.sets:
+            started = time.perf_counter()
+            task = task_of(given, name)
+            tell(f"{name}: {len(task.texts)} texts, accuracy {task.accuracy:.4f}")
+            parts = list(share_out(partial(play_part, given, name), range(len(task.parts()))))
+            scored = {each: scores_of(task, each, CONTESTANTS[each], given.cache) for each in given.only}
+            results = told(task, scored, joined(parts))
+            results |= surroundings(given.device) | {
+                "seed": given.seed, "jobs": given.jobs, "seconds": time.perf_counter() - started
+            }  # fmt: skip
+            write(results, given.out / f"{name}-games.json")
+            tell(f"{name}: done after {results['seconds']:.0f} s")
 
 
-def played(task: Task, scored: dict[str, Scored]) -> dict[str, Any]:
-    """Both games with everyone, once; then what follows from the outcomes of each text."""
-    entrants, about = entrants_of(task, scored)
-    started = time.perf_counter()
-    settings = {"seed": task.seed, "batch_tokens": task.batch_tokens, "grid": GRID}
-    found = play(task.model, task.texts, entrants, task.gold, progress=progress(task.name), **settings)
-    seconds = time.perf_counter() - started
-    tell(f"{task.name}: {len(entrants)} contestants played in {seconds:.0f} s")
-    plain = [name for name, facts in about.items() if facts["group"] in ("decoded", "package", "random")]
-    plain += [name for name in ("Grad-CAM l0",) if name in about]
-    floored = play(
-        task.model, task.texts, {name: entrants[name] for name in plain}, task.gold, rounding="floor",
-        progress=progress(f"{task.name}, floor"), **settings,
+def task_of(given: argparse.Namespace, name: str, starts: tuple[str, ...] | None = None) -> Task:
+    return load_task(
+        name, given.data_dir, sample=given.sample, seed=given.seed, device=given.device,
+        batch_tokens=given.batch_tokens, starts=starts,
     )  # fmt: skip
+
+
+@contextmanager
+def processes(jobs: int) -> Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]:
+    """`map`, by so many processes."""
+    if jobs == 1:
+        yield map
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield pool.map
+
+
+@dataclass(frozen=True)
+class Played:
+    """Both games with everyone, and with some of them once more, shares cut off instead of rounded."""
+
+    rounded: Found
+    floored: Found
+    seconds: float
+
+
+def play_part(given: argparse.Namespace, name: str, number: int) -> Played:
+    """One part of the texts: scores, then the games."""
+    whole = task_of(given, name).parts()
+    task = whole[number]
+    scored = {}
+    for each in given.only:
+        scored[each] = scores_of(task, each, CONTESTANTS[each], given.cache)
+        tell(f"{name} {number + 1}/{len(whole)}: {each}: {scored[each].cost['seconds']:.1f} s")
+    entrants, about = entrants_of(task, scored)
+    some = ("decoded", "package", "random")
+    plain = {each: entrants[each] for each, facts in about.items() if facts["group"] in some or each == "Grad-CAM l0"}
+    settings = {"seed": task.seed, "batch_tokens": task.batch_tokens, "grid": GRID}
+    started = time.perf_counter()
+    rounded = play(task.model, task.texts, entrants, task.gold, **settings)
+    floored = play(task.model, task.texts, plain, task.gold, rounding="floor", **settings)
+    seconds = time.perf_counter() - started
+    tell(f"{name} {number + 1}/{len(whole)}: {len(entrants)} contestants played in {seconds:.0f} s")
+    return Played(rounded, floored, seconds)
+
+
+def joined(parts: Sequence[Played]) -> Played:
+    """The texts of all parts, one after the other."""
+    return Played(
+        _joined([part.rounded for part in parts]),
+        _joined([part.floored for part in parts]),
+        sum(part.seconds for part in parts),
+    )
+
+
+def _joined(parts: Sequence[Found]) -> Found:
+    def in_one(results: Sequence[GameResult]) -> GameResult:
+        outcomes = {
+            measure: np.concatenate([each.outcomes[measure] for each in results]) for measure in results[0].outcomes
+        }
+        return replace(results[0], outcomes=outcomes, n_without_order=sum(each.n_without_order for each in results))
+
+    return {
+        name: {game: in_one([part[name][game] for part in parts]) for game in games} for name, games in parts[0].items()
+    }
+
+
+def told(task: Task, scored: dict[str, Scored], played: Played) -> dict[str, Any]:
+    """What follows from the outcomes of each text."""
+    found = played.rounded
+    _, about = entrants_of(task, scored)
     order = np.random.default_rng(task.seed).permutation(len(task.texts))
     choosing, reporting = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
     names = list(task.model.reading.labels.names)  # type: ignore[attr-defined]
@@ -92,14 +157,16 @@ def played(task: Task, scored: dict[str, Scored]) -> dict[str, Any]:
         "random_orders": RANDOM_ORDERS,
         "tie_breaks": TIE_BREAKS,
         "settings": dict(next(iter(found.values()))["hiding"].settings),
-        "games_seconds": seconds,
+        "games_seconds": played.seconds,
         "costs": {name: each.cost for name, each in scored.items()},
         "contestants": {
             name: about[name]
             | {game: summary(result, choosing, reporting, found["Random"][game]) for game, result in games.items()}
             for name, games in found.items()
         },
-        "floor": {name: {game: interval(result) for game, result in games.items()} for name, games in floored.items()},
+        "floor": {
+            name: {game: interval(result) for game, result in games.items()} for name, games in played.floored.items()
+        },
         "chosen": chosen(found, about, choosing),
         "differences": differences(found, about, choosing, reporting),
         "head": head_reads(task),
@@ -117,7 +184,7 @@ def entrants_of(task: Task, scored: dict[str, Scored]) -> tuple[dict[str, Contes
             rows = found.rows[layer]
             entrants[called] = Contestant(rows)
             about[called] = {"group": group, "name": name, "layer": layer}
-            if group in SIGNED and any((row < 0).any() for row in rows):
+            if group in SIGNED and found.signed:
                 entrants[f"{called}, absolute"] = Contestant(rows, by="absolute")
                 about[f"{called}, absolute"] = {"group": "absolute", "name": name, "layer": layer}
             if group == "undecoded" and layer == 0:
@@ -231,18 +298,6 @@ def head_reads(task: Task, n_texts: int = 300) -> dict[str, Any]:
         "median_rank": [float(np.median(each)) for each in ranks],
         "shares_the_word_embeddings": matrix is task.model.stack.embedding.weight,
     }
-
-
-def progress(name: str) -> Any:
-    last = time.perf_counter()
-
-    def say(done: int, total: int) -> None:
-        nonlocal last
-        if time.perf_counter() - last > 20:
-            last = time.perf_counter()
-            tell(f"{name}: {done} of {total} texts played")
-
-    return say
 
 
 def tell(line: str) -> None:

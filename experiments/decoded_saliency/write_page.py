@@ -86,15 +86,16 @@ def section_cost(games: dict[str, Any]) -> list[str]:
         "",
         "## What it costs",
         "",
-        "Forward and backward passes a text, and seconds for all texts with all the layers that the method gave.",
+        *paragraph("""Forward and backward passes a text, for all the layers that the explainer gives (decoding adds a
+        pass of the head a layer). Seconds, measured on a quiet machine, are in
+        [benchmarks/README.md](../benchmarks/README.md)."""),
         "",
-        "| explainer | " + " | ".join(f"{title}: passes, seconds" for title in TITLES.values()) + " |",
-        "|---" * (len(TITLES) + 1) + "|",
+        "| explainer | " + " | ".join(f"{title}: forward | {title}: backward" for title in TITLES.values()) + " |",
+        "|---" * (2 * len(TITLES) + 1) + "|",
     ]
     for called in next(iter(games.values()))["costs"]:
-        costs = [games[name]["costs"].get(called) for name in TITLES]
-        cells = [f"{c['forwards']:.0f} + {c['backwards']:.0f}, {c['seconds']:.1f} s" if c else "" for c in costs]
-        lines.append(f"| {called} | " + " | ".join(cells) + " |")
+        costs = [games[name]["costs"][called] for name in TITLES]
+        lines.append(f"| {called} | " + " | ".join(f"{c['forwards']:.0f} | {c['backwards']:.0f}" for c in costs) + " |")
     return lines
 
 
