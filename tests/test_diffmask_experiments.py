@@ -77,7 +77,8 @@ OTHERS: dict[str, Any] = {
         "model": {"name": "GRU", "accuracy": 0.4}, "split": "dev", "constraint": "KL", "gates": "half", "ties": "best",
         "seeds": [0], "paper": {"DiffMask": MEASURES},
         "search": {
-            "sentences": 5, "sentences_in_all": 9, "longest": 25, "not_solved": 1, "budget": 100, "sparsity": 75.0,
+            "sentences": 5, "short_enough": 6, "sentences_in_all": 9, "longest": 25, "not_solved": 1,
+            "budget": 100, "sparsity": 75.0,
         },
         "rows": {
             "DiffMask": {

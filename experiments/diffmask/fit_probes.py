@@ -17,23 +17,28 @@ import torch
 import whence
 from whence.data import read
 
+ONE_LAYER = {"every_layer": False, "batch_size": 128, "steps": 4_000, "multiplier_learning_rate": 0.1}
+"""Runs from before a step trained every layer; their settings are kept, so that they can be made again."""
 TWO_CLASSES = {  # model, data, texts, kind, recipe, seed, settings other than the recipe's own
     "sentiment-input": ("sentiment", "sst2", None, "input", "whence", 0, {}),
     "sentiment-hidden": ("sentiment", "sst2", None, "hidden", "whence", 0, {}),
 }
 TOPICS = {
-    "topic-input": ("topic", "ag_news", 20_000, "input", "whence", 0, {"batch_size": 64}),
-    "topic-hidden": ("topic", "ag_news", 20_000, "hidden", "whence", 0, {"batch_size": 64}),
+    "topic-input": ("topic", "ag_news", 20_000, "input", "whence", 0, {**ONE_LAYER, "batch_size": 64}),
+    "topic-hidden": ("topic", "ag_news", 20_000, "hidden", "whence", 0, {**ONE_LAYER, "batch_size": 64}),
 }
 FIVE_CLASSES = {
     **{
         f"sst5-hidden-{seed}": (
             "sst5", "sst5", None, "hidden", "whence", seed,
-            {"margin": 0.01, "first_margin": 10, "steps": 8_000, "width": 256},
+            {"margin": 0.01, "first_margin": 9, "width": 256, "learning_rate": 4e-4, "batch_size": 128},
         )
         for seed in range(5)
     },
-    **{f"sst5-input-{seed}": ("sst5", "sst5", None, "input", "whence", seed, {"margin": 0.07}) for seed in range(5)},
+    **{
+        f"sst5-input-{seed}": ("sst5", "sst5", None, "input", "whence", seed, {**ONE_LAYER, "margin": 0.07})
+        for seed in range(5)
+    },
 }  # fmt: skip
 PUBLISHED = {  # the published settings, for as many steps as ours
     f"sst5-{kind}-{recipe}": ("sst5", "sst5", None, kind, recipe, 0, {"steps": 4_000})
@@ -41,7 +46,7 @@ PUBLISHED = {  # the published settings, for as many steps as ours
     for kind in ("input", "hidden")
 }
 QUESTIONS = {
-    f"squad-{kind}": ("squad", "squad", 9_000, kind, "whence", 0, {"batch_size": 32, "steps": 2_500})
+    f"squad-{kind}": ("squad", "squad", 9_000, kind, "whence", 0, {**ONE_LAYER, "batch_size": 32, "steps": 2_500})
     for kind in ("hidden", "input")
 }
 RUNS = {**QUESTIONS, **FIVE_CLASSES, **TOPICS, **TWO_CLASSES, **PUBLISHED}

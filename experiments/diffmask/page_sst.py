@@ -87,9 +87,32 @@ def section_five_classes(found: Mapping[str, Any], figures: Path, page: Path) ->
         f" {percent(1 - top['agreement']['value'])} of the answers are others, yet {percent(top['accuracy']['value'])}"
         f" are right, against {percent(unmasked['accuracy']['value'])} unmasked."
     )
+    lines += _by_chance(found)
     lines += picture(page_figures.sst_layers(found, figures), page, "Agreement and share masked, layer by layer")
     lines += _seeds(found) + _published(found) + _stability(found)
     return lines
+
+
+def _by_chance(found: Mapping[str, Any]) -> list[str]:
+    """What macro-F1 would lose if as many answers changed blindly."""
+    parts = []
+    for key, title in {
+        "input, top": "inputs at the top entry",
+        "hidden, mean": "hidden states, mean over entries",
+    }.items():
+        kind, reading = key.split(", ")
+        chance = found["by_chance"][key]
+        own = found["recipes"][kind][reading]["macro_f1_change"]["value"]
+        better = own > chance["macro_f1_change"] + 2 * chance["sd"]
+        parts.append(
+            f"{title}: {100 * own:+.1f} points, by chance {100 * chance['macro_f1_change']:+.1f} ±"
+            f" {100 * chance['sd']:.1f}, so the new answers are {'better than' if better else 'about as good as'} blind"
+        )
+    return paragraph(
+        "The classes lie close together: noise on the logits that changes as many answers as masking does costs"
+        f" macro-F1 too ({found['by_chance']['input, top']['draws']} draws, ± their standard deviation)."
+        f" {'; '.join(parts)}."
+    )
 
 
 def _seeds(found: Mapping[str, Any]) -> list[str]:

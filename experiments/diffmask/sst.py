@@ -40,11 +40,14 @@ from masking import (
 
 import whence
 from whence.data import Example, labels_as_ids, read
+from whence.models.batching import batches, usual_batch_tokens
+from whence.models.inputs import Encoding
 
 KINDS: tuple[Literal["input", "hidden"], ...] = ("input", "hidden")
 SEEDS = (0, 1, 2, 3, 4)
 PUBLISHED = ("released", "paper")
 TOPIC_TEXTS = 1_000
+NOISES = 200
 
 
 def score_run(gold: np.ndarray, whole: np.ndarray, found: Masked, weights: np.ndarray) -> dict[str, Any]:
@@ -113,6 +116,39 @@ def stability(runs: Sequence[Masked]) -> dict[str, Any]:
     }
 
 
+@torch.no_grad()
+def lost_by_chance(
+    model: whence.LayeredModel, encodings: Sequence[Encoding], gold: np.ndarray, agreements: Mapping[str, float]
+) -> dict[str, Any]:
+    """What macro-F1 loses when as many answers change by chance: by noise on the logits of the whole texts.
+
+    A masked text whose answer changes need not be a worse one; this says what to expect if changes are blind.
+    """
+    logits = np.zeros((len(encodings), 5))
+    for places in batches(encodings, usual_batch_tokens(model)):
+        logits[places] = model.states(model.collate([encodings[place] for place in places])).logits.numpy()
+    whole, generator = logits.argmax(axis=1), np.random.default_rng(0)
+    noise = generator.normal(size=(NOISES, *logits.shape))
+    once = np.ones((1, len(gold)))
+    found = {}
+    for name, wanted in agreements.items():
+        low, high = 0.0, 10.0
+        for _ in range(20):  # more noise, less agreement
+            middle = (low + high) / 2
+            agree = float(((logits + middle * noise).argmax(axis=2) == whole).mean())
+            low, high = (middle, high) if agree > wanted else (low, middle)
+        said = (logits + low * noise).argmax(axis=2)
+        changes = [float(macro_f1(gold, each, once)[0] - macro_f1(gold, whole, once)[0]) for each in said]
+        found[name] = {
+            "agreement": float((said == whole).mean()),
+            "noise": low,
+            "macro_f1_change": float(np.mean(changes)),
+            "sd": float(np.std(changes, ddof=1)),
+            "draws": NOISES,
+        }
+    return found
+
+
 def five_classes(data_dir: Path, work: Path, limit: int | None) -> dict[str, Any]:
     model = whence.load(work / "sst5", dtype=torch.float32)
     dev = read("sst5", data_dir=data_dir, split="dev", limit=limit)
@@ -151,6 +187,16 @@ def five_classes(data_dir: Path, work: Path, limit: int | None) -> dict[str, Any
         report["recipes"][kind] = over_seeds(gold, whole, runs, [report["runs"][key] for key in mine], weights)
         report["recipes"][kind]["collapsed_seeds"] = [key for key in mine if report["runs"][key]["collapsed"]]
         report["stability"][kind] = stability(runs)
+    report["by_chance"] = lost_by_chance(
+        model,
+        encodings,
+        gold,
+        {
+            f"{kind}, {reading}": report["recipes"][kind][reading]["agreement"]["value"]
+            for kind in KINDS
+            for reading in ("top", "mean")
+        },
+    )
     first: dict[str, whence.DiffMask] = {kind: probes[kind, "0"] for kind in KINDS}
     report["figures"] = sst_figures.numbers(model, first, dev, data_dir)
     return report

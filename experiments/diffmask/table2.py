@@ -225,6 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trained = time.perf_counter() - started
     sentences = [example.text for example in read("sst5", data_dir=args.data_dir, split=args.split)]
     short = [text for text in sentences if len(model.encode(text)) <= args.longest]
+    n_short = len(short)
     if args.limit is not None and args.limit < len(short):
         chosen = np.random.default_rng(0).choice(len(short), args.limit, replace=False)
         short = [short[place] for place in sorted(chosen.tolist())]
@@ -247,6 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "ties": "the smallest set that matches best",
         "search": {
             "sentences": len(short),
+            "short_enough": n_short,
             "sentences_in_all": len(sentences),
             "longest": args.longest,
             "budget": args.budget,
