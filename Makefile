@@ -21,6 +21,7 @@ bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/attribution.py --out benchmarks/results/attribution-cpu.json
 	$(BIN)/python benchmarks/decoded.py --out benchmarks/results/decoded-cpu.json
+	$(BIN)/python benchmarks/games.py --out benchmarks/results/games-cpu.json
 	$(BIN)/python benchmarks/diffmask.py --out benchmarks/results/diffmask-cpu.json
 	$(BIN)/python benchmarks/start.py --out benchmarks/results/start.json
 	$(BIN)/python benchmarks/write_readme.py

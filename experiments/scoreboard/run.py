@@ -4,25 +4,29 @@ python experiments/scoreboard/run.py --board sst2 --data-dir DATA --work WORK [-
 python experiments/scoreboard/run.py --board decoder --model FOLDER --data-dir DATA --work WORK
 
 Boards: sst2 and ag_news with the embedded models, leaves (SST with the labels of its words, for plausibility), and
-decoder: a causal language model that is given each text with a question after it, and is read at the next token.
+decoder: a causal language model that is shown two reviews with their sentiment, then the text, and is read at the next
+token. On a GPU seconds are not reported: other work may share it, and its passes are not waited for one by one.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import resource
 import shutil
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 import whence
+from whence.cli.evaluate import StepLines
 from whence.data import labels_as_ids, read
 from whence.render.scoreboard_page import texts_page
 from whence.scoreboard.evaluate import HELD_OUT, evaluate
+from whence.scoreboard.metric_table import METRICS
 from whence.scoreboard.rationales import NEUTRAL, leaf_rationale
 
 
@@ -36,11 +40,12 @@ class Board:
     labelled: bool = True
 
 
+EXAMPLES = "Review: a dull plot\nSentiment: negative\nReview: a lovely film\nSentiment: positive\n"
 BOARDS = {
     "sst2": Board("sentiment", "sst2"),
     "ag_news": Board("topic", "ag_news"),
     "leaves": Board("sentiment", "sst5", labelled=False),
-    "decoder": Board(None, "sst2", "{text}\nIs this review positive or negative? It is", labelled=False),
+    "decoder": Board(None, "sst2", EXAMPLES + "Review: {text}\nSentiment:", labelled=False),
 }
 
 arguments = argparse.ArgumentParser(description="Make one scoreboard.")
@@ -51,8 +56,10 @@ arguments.add_argument("--work", type=Path, required=True, help="where the board
 arguments.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
 arguments.add_argument("--limit", type=int, default=500)
 arguments.add_argument("--methods", help="names with commas; by default all that the model allows")
+arguments.add_argument("--layer", default="best", help="best (chosen on held-out texts), words, or a number")
 arguments.add_argument("--threads", type=int)
 arguments.add_argument("--device", default="cpu")
+arguments.add_argument("--batch-tokens", type=int, help="tokens a forward pass holds at most")
 
 
 def main(given: argparse.Namespace) -> None:
@@ -61,10 +68,11 @@ def main(given: argparse.Namespace) -> None:
         torch.set_num_threads(given.threads)
     model = whence.load(chosen.model or given.model)
     model.module.to(given.device)
-    examples = read(chosen.data, data_dir=given.data_dir, limit=given.limit + HELD_OUT, seed=0)
+    examples = read(chosen.data, data_dir=given.data_dir)
     if given.board == "leaves":
         examples = [example for example in examples if example.label != NEUTRAL]
-    aside, examples = examples[:HELD_OUT], examples[HELD_OUT:]
+    random.Random(0).shuffle(examples)
+    aside, examples = examples[:HELD_OUT], examples[HELD_OUT : HELD_OUT + given.limit]
     folder = given.work / given.board
     started = time.perf_counter()
     board = evaluate(
@@ -72,11 +80,16 @@ def main(given: argparse.Namespace) -> None:
         [chosen.prompt.format(text=example.text) for example in examples],
         labels_as_ids(examples, model.reading.labels) if chosen.labelled else None,
         methods=given.methods.split(",") if given.methods else None,
+        metrics=[metric for metric in METRICS if given.device == "cpu" or metric != "seconds"],
         rationales=[leaf_rationale(example) for example in examples] if given.board == "leaves" else None,
+        layer=int(given.layer) if given.layer.isdecimal() else given.layer,
         held_out=[chosen.prompt.format(text=example.text) for example in aside],
         folder=folder,
-        progress=lambda step, done, total: print(f"{step}: {done} of {total}", file=sys.stderr),
+        batch_tokens=given.batch_tokens,
+        progress=StepLines(lambda line: print(line, file=sys.stderr, flush=True)),
     )
+    if given.model:  # a model is known by its name, not by where it lay in this run
+        board = replace(board, model=replace(board.model, id=Path(given.model).name))
     board.save(folder)
     (folder / "texts.html").write_text(texts_page(board), encoding="utf-8")
     board.to_html(folder / "scoreboard.html", texts="texts.html")

@@ -1,6 +1,8 @@
-"""Writes docs/scoreboard.md from the results files, so that no number there is typed in.
+"""Writes docs/scoreboard.md and its figures from the results files, so that no number there is typed in.
 
 python experiments/scoreboard/write_page.py [--results DIR] [--out docs/scoreboard.md]
+
+A section appears when its results file is there.
 """
 
 from __future__ import annotations
@@ -8,8 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from figures import draw_board
 
 ROOT = Path(__file__).parents[2]
 TITLES = {
@@ -18,11 +23,20 @@ TITLES = {
     "leaves": "Against people: the embedded model on SST with the labels of its words",
     "decoder": "A decoder, read at the next token",
 }
+SHORT = {"sst2": "SST-2", "ag_news": "AG News", "leaves": "SST, words", "decoder": "decoder"}
 COLUMNS = {
     "faithfulness": "faithfulness", "comprehensiveness": "compr.", "sufficiency": "suff.", "monotonicity": "monot.",
     "seed_stability": "seeds", "randomisation": "random weights", "auprc": "AUPRC", "forwards": "forwards",
     "backwards": "backwards", "seconds": "seconds",
 }  # fmt: skip
+ABOUT = {
+    "sst2": "Sentences of the development set.",
+    "ag_news": "News of the test set.",
+    "leaves": "Sentences of the development set that are not neutral. AUPRC says how well a method finds the words "
+    "whose own sentiment people put on the side of the sentence's.",
+    "decoder": "A language model is shown two short reviews with their sentiment and then a sentence of SST-2; "
+    "explained is the word it says next. The words of the two examples take part.",
+}
 
 arguments = argparse.ArgumentParser(description="Write the page of the scoreboards.")
 arguments.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
@@ -30,43 +44,102 @@ arguments.add_argument("--out", type=Path, default=ROOT / "docs" / "scoreboard.m
 
 
 def main(given: argparse.Namespace) -> None:
-    lines = [
-        "# Which explanation should I believe?",
-        "",
-        *_wrapped(
-            "Made by `experiments/scoreboard/write_page.py` from the files in its folder `results/`. What each column "
-            "says is defined in [metrics.md](metrics.md). Ranks that the texts leave open are given as a range; "
-            "*random* and *oracle* are controls."
-        ),
-    ]
-    for name, title in TITLES.items():
-        path = given.results / f"{name}.json"
-        if path.exists():
-            lines += ["", f"## {title}", "", *_section(json.loads(path.read_text(encoding="utf-8")))]
+    paths = {name: given.results / f"{name}.json" for name in TITLES}
+    boards = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+    lines = ["# Which explanation should I believe?", "", *opening(boards), *across(boards)]
+    for name, board in boards.items():
+        figure = given.out.parent / "figures" / given.out.stem / f"{name}.png"
+        draw_board(board, figure)
+        picture = f"![Faithfulness and passes of each method]({figure.relative_to(given.out.parent)})"
+        lines += ["", f"## {TITLES[name]}", "", *section(board, ABOUT[name], picture)]
     given.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     print(given.out)
 
 
-def _section(board: dict[str, Any]) -> list[str]:
-    verdict = board["verdict"]
-    lines = [f"**{verdict['answer']}** {board['n_texts']} texts, `{board['model']['id']}`.", ""]
-    for reason in verdict["reasons"]:
-        lines += textwrap.wrap(reason, 118, initial_indent="- ", subsequent_indent="  ")
-    columns = [metric for metric in COLUMNS if metric in board["means"]]
-    lines += ["", f"| rank | method | layer | {' | '.join(COLUMNS[metric] for metric in columns)} |"]
-    lines.append("|---:|---|---|" + "---:|" * len(columns))
-    layers = {entry["name"]: entry["layer"] for entry in board["entries"]}
-    for place in board["rankings"]["faithfulness"]:
-        first, last = place["ranks"]
-        rank = "" if not first else str(first) if first == last else f"{first}–{last}"
-        name = place["entry"] if first else f"*{place['entry']}*"
-        flag = " (ignores the model)" if first and place["entry"] in board["flagged"] else ""
-        cells = [_cell(board["means"][metric][place["entry"]], metric) for metric in columns]
-        lines.append(f"| {rank} | {name}{flag} | {layers[place['entry']]} | {' | '.join(cells)} |")
+def opening(boards: Mapping[str, Any]) -> list[str]:
+    return [
+        *wrapped(
+            "Every method of whence on models and texts of several kinds, under one protocol. Made by "
+            "`experiments/scoreboard/write_page.py` from the files in its folder `results/`. What each column says is "
+            "defined in [metrics.md](metrics.md). Ranks that the texts leave open are given as a range; *random* and "
+            "*oracle* are controls."
+        ),
+        "",
+        *(f"- {SHORT[name]}: {board['verdict']['answer']}" for name, board in boards.items()),
+    ]
+
+
+def across(boards: Mapping[str, Any]) -> list[str]:
+    """The ranks of every method on all boards, and who is always, or never, to be believed."""
+    if len(boards) < 2:
+        return []
+    ranks = {
+        name: {place["entry"]: place["ranks"] for place in board["rankings"]["faithfulness"] if place["ranks"][0]}
+        for name, board in boards.items()
+    }
+    methods = sorted(
+        dict.fromkeys(method for of_board in ranks.values() for method in of_board),
+        key=lambda method: mean([sum(each[method]) / 2 for each in ranks.values() if method in each]),
+    )
+    lines = ["", "## On all boards", "", f"| method | {' | '.join(SHORT[name] for name in boards)} |"]
+    lines.append("|---|" + "---:|" * len(boards))
+    for method in methods:
+        cells = [rank_of(of_board[method]) if method in of_board else "–" for of_board in ranks.values()]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    everywhere = [method for method in methods if all(method in of_board for of_board in ranks.values())]
+    first = [method for method in everywhere if all(of_board[method][0] == 1 for of_board in ranks.values())]
+    believed = [set(board["verdict"]["believe"]) for board in boards.values()]
+    flagged = [method for method in methods if any(method in board["flagged"] for board in boards.values())]
+    lines += ["", "Ranks by faithfulness."]
+    lines += wrapped(
+        f"On every board nobody is surely more faithful than {listed(first)}." if first else
+        "No method is among the most faithful on every board: the answer depends on the model and the texts."
+    )  # fmt: skip
+    always = [method for method in everywhere if all(method in each for each in believed)]
+    if always and always != first:
+        lines += wrapped(f"To be believed on every board: {listed(always)}.")
+    if flagged:
+        lines += wrapped(f"Found to ignore the model on some board: {listed(flagged)}.")
     return lines
 
 
-def _cell(found: dict[str, float] | None, metric: str) -> str:
+def section(board: Mapping[str, Any], about: str, picture: str) -> list[str]:
+    verdict = board["verdict"]
+    chosen = board["settings"].get("n_held_out", 0)
+    held_out = f", layers chosen on {chosen} others" if chosen else ""
+    lines = [f"**{verdict['answer']}**", ""]
+    lines += wrapped(f"{about} {board['n_texts']} texts{held_out}, `{board['model']['id']}`.")
+    lines += [""]
+    for reason in verdict["reasons"]:
+        lines += textwrap.wrap(reason, 118, initial_indent="- ", subsequent_indent="  ")
+    columns = [metric for metric in COLUMNS if metric in board["means"]]
+    lines += ["", picture, "", f"| rank | method | layer | {' | '.join(COLUMNS[metric] for metric in columns)} |"]
+    lines.append("|---:|---|---|" + "---:|" * len(columns))
+    layers = {entry["name"]: entry["layer"] for entry in board["entries"]}
+    for place in board["rankings"]["faithfulness"]:
+        rank = rank_of(place["ranks"]) if place["ranks"][0] else ""
+        name = place["entry"] if place["ranks"][0] else f"*{place['entry']}*"
+        flag = " (ignores the model)" if place["ranks"][0] and place["entry"] in board["flagged"] else ""
+        cells = [cell(board["means"][metric][place["entry"]], metric) for metric in columns]
+        lines.append(f"| {rank} | {name}{flag} | {layers[place['entry']]} | {' | '.join(cells)} |")
+    budgets = [
+        f"{entry['name']} ({', '.join(f'{option} {value}' for option, value in entry['options'].items())})"
+        for entry in board["entries"]
+        if entry["options"]
+    ]
+    if budgets:
+        lines += ["", *wrapped(f"With other options than by default: {', '.join(budgets)}.")]
+    if board["left_out"]:
+        left_out = "; ".join(f"{name}: {reason}" for name, reason in board["left_out"].items())
+        lines += ["", *wrapped(f"Not on this board: {left_out}.")]
+    return lines
+
+
+def rank_of(ranks: Sequence[int]) -> str:
+    return str(ranks[0]) if ranks[0] == ranks[1] else f"{ranks[0]}–{ranks[1]}"
+
+
+def cell(found: Mapping[str, float] | None, metric: str) -> str:
     if found is None:
         return "–"
     if metric in ("forwards", "backwards"):
@@ -76,7 +149,15 @@ def _cell(found: dict[str, float] | None, metric: str) -> str:
     return f"{found['mean']:.3f}" if metric == "seconds" else f"{found['mean']:.2f}"
 
 
-def _wrapped(sentence: str) -> list[str]:
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def wrapped(sentence: str) -> list[str]:
     return textwrap.wrap(sentence, 120)
 
 

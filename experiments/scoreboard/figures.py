@@ -1,0 +1,56 @@
+"""A board as a picture: how faithful each method is, with its interval, and beside it what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+SMALL = 8
+BEST, OTHER, CONTROL = "#1f5fa8", "#444444", "#a0a0a0"
+
+
+def draw_board(board: dict[str, Any], path: Path) -> None:
+    """Entries from best to worst; those to believe in blue, controls in grey."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    places = board["rankings"]["faithfulness"]
+    names = [place["entry"] for place in places]
+    colours = [
+        BEST if place["entry"] in board["verdict"]["believe"] else OTHER if place["ranks"][0] else CONTROL
+        for place in places
+    ]
+    figure, (left, right) = pyplot.subplots(
+        1, 2, figsize=(8, 0.9 + 0.23 * len(names)), sharey=True, width_ratios=(3, 2), layout="constrained"
+    )
+    for row, (place, colour) in enumerate(zip(places, colours, strict=True)):
+        left.plot([place["low"], place["high"]], [row, row], color=colour, linewidth=1.6)
+        left.plot(place["mean"], row, "o", color=colour, markersize=4)
+        passes = passes_a_text(board, place["entry"])
+        if passes is not None:
+            right.plot(passes, row, "o", color=colour, markersize=4)
+    left.axvline(0, color=CONTROL, linewidth=0.6)
+    left.set_yticks(range(len(names)), names, fontsize=SMALL, parse_math=False)
+    left.invert_yaxis()
+    left.set_xlabel("faithfulness, with its 95 % interval", fontsize=SMALL)
+    right.set_xscale("log")
+    right.xaxis.set_major_formatter("{x:g}")
+    right.set_xlabel("passes a text, a backward one counted as two", fontsize=SMALL)
+    for axes in (left, right):
+        axes.tick_params(labelsize=SMALL, length=2)
+        axes.grid(axis="y", color="#eeeeee", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+def passes_a_text(board: dict[str, Any], entry: str) -> float | None:
+    """Forward passes and twice the backward ones; None where an entry came from elsewhere and did not say."""
+    forwards, backwards = (board["means"].get(metric, {}).get(entry) for metric in ("forwards", "backwards"))
+    if forwards is None:
+        return None
+    return float(forwards["mean"] + 2 * (0.0 if backwards is None else backwards["mean"]))
