@@ -105,7 +105,8 @@ def across(boards: Mapping[str, Any]) -> list[str]:
 
 def section(board: Mapping[str, Any], about: str, picture: str) -> list[str]:
     verdict = board["verdict"]
-    chosen = board["settings"].get("n_held_out", 0)
+    chose = any(entry["chosen_from"] for entry in board["entries"])
+    chosen = board["settings"].get("n_held_out", 0) if chose else 0
     held_out = f", layers chosen on {chosen} others" if chosen else ""
     lines = [f"**{verdict['answer']}**", ""]
     lines += wrapped(f"{about} {board['n_texts']} texts{held_out}, `{board['model']['id']}`.")
