@@ -27,7 +27,7 @@ SHORT = {"sst2": "SST-2", "ag_news": "AG News", "leaves": "SST, words", "decoder
 COLUMNS = {
     "faithfulness": "faithfulness", "comprehensiveness": "compr.", "sufficiency": "suff.", "monotonicity": "monot.",
     "seed_stability": "seeds", "randomisation": "random weights", "auprc": "AUPRC", "forwards": "forwards",
-    "backwards": "backwards", "seconds": "seconds",
+    "backwards": "backwards",
 }  # fmt: skip
 ABOUT = {
     "sst2": "Sentences of the development set.",
@@ -59,10 +59,10 @@ def main(given: argparse.Namespace) -> None:
 def opening(boards: Mapping[str, Any]) -> list[str]:
     return [
         *wrapped(
-            "Every method of whence on models and texts of several kinds, under one protocol. Made by "
+            "The methods of whence on models and texts of several kinds, under one protocol. Made by "
             "`experiments/scoreboard/write_page.py` from the files in its folder `results/`. What each column says is "
             "defined in [metrics.md](metrics.md). Ranks that the texts leave open are given as a range; *random* and "
-            "*oracle* are controls."
+            "*oracle* are controls. Cost is told in passes; seconds came from machines that did other work beside."
         ),
         "",
         *(f"- {SHORT[name]}: {board['verdict']['answer']}" for name, board in boards.items()),
@@ -147,7 +147,7 @@ def cell(found: Mapping[str, float] | None, metric: str) -> str:
         return f"{found['mean']:.0f}"
     if metric == "faithfulness":
         return f"{found['mean']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
-    return f"{found['mean']:.3f}" if metric == "seconds" else f"{found['mean']:.2f}"
+    return f"{found['mean']:.2f}"
 
 
 def mean(values: Sequence[float]) -> float:
