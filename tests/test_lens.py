@@ -301,12 +301,15 @@ def test_lens_from_the_command(family: str, folders: dict[str, str], tmp_path: P
     command = ["lens", SHORT, "--model", folders[f"{family} classification"], "--decoder", head]
     result = run(*command, "--top", "2", "--html", str(tmp_path / "x.html"))
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.splitlines()[0].strip("─ ") == "lens"
+    shown = result.stdout
     assert f"page: {tmp_path / 'x.html'}" in result.stderr
     assert data_of((tmp_path / "x.html").read_text())["texts"][0]["text"] == SHORT
     result = run(*command, "--json", "--layers", "0,-1")
     (line,) = result.stdout.splitlines()
     assert json.loads(line)["layers"] == [0, 3]
+    pieces = [token["text"] for token in json.loads(line)["tokens"]]
+    assert len(pieces) > 2
+    assert all(piece.strip("Ġ#") in shown for piece in pieces)
     assert run("lens", SHORT, "--model", folders["gpt2 causal_lm"]).exit_code == 0
 
 

@@ -90,33 +90,25 @@ class Stack:
     @contextmanager
     def resuming(self, layer: Layer, hidden: Float[Tensor, "batch token hidden"]) -> Iterator[None]:
         """Inside, a forward pass takes `hidden` for the state of `layer` and runs only the blocks above."""
-        if layer == "words":
-            handle = self.embedding.register_forward_hook(lambda module, args, output: hidden)
-            try:
-                yield
-            finally:
-                handle.remove()
-            return
+        with ExitStack() as stack:
+            if layer != "words":
+                stack.enter_context(self._skipping(layer, hidden))
+            stack.enter_context(self.changing(layer, lambda own: hidden))
+            yield
+
+    @contextmanager
+    def _skipping(self, layer: int, hidden: Float[Tensor, "batch token hidden"]) -> Iterator[None]:
+        """Inside, the blocks up to `layer` hand on `hidden` instead of running."""
         calls = 0
-        replaced: Tensor | None = None
 
         def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
-            nonlocal calls, replaced
+            nonlocal calls
             calls += 1
-            if calls <= layer:
-                return hidden if self._others_returned is None else (hidden, *[None] * self._others_returned)
-            if calls == layer + 1:
-                replaced = args[0] if args else kwargs[name]
-                return forward(hidden, *args[1:], **{key: value for key, value in kwargs.items() if key != name})
-            return forward(*args, **kwargs)
+            if calls > layer:
+                return forward(*args, **kwargs)
+            return hidden if self._others_returned is None else (hidden, *[None] * self._others_returned)
 
-        def see_it_too(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-            return tuple(hidden if replaced is not None and each is replaced else each for each in args)
-
-        with ExitStack() as stack:
-            for module in self.beside if layer == 0 else ():
-                stack.callback(module.register_forward_pre_hook(see_it_too).remove)
-            stack.enter_context(self._wrapped(run))
+        with self._wrapped(run):
             yield
 
     @contextmanager
