@@ -50,6 +50,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def opening(games: dict[str, Any]) -> list[str]:
+    sample = max(found["n_texts"] for found in games.values())
     lines = [
         "# Decoded layer saliency, tried again",
         "",
@@ -60,8 +61,9 @@ def opening(games: dict[str, Any]) -> list[str]:
         paper's numbers stand beside ours as a picture of the same contest, not as a target."""),
         "",
         "```",
-        "python experiments/decoded_saliency/tables.py --data-dir DIR     # Tables 1, 2, Figures 2, 3, 5, 6, controls",
-        "python experiments/decoded_saliency/overlap.py --data-dir DIR    # Tables 3-9, Figures 4, 7, 8, 9, examples",
+        "# Tables 1 and 2, Figures 2, 3, 5 and 6, controls; then Tables 3 to 9, Figures 4, 7, 8 and 9, examples",
+        f"python experiments/decoded_saliency/tables.py --data-dir DIR --sample {sample}",
+        f"python experiments/decoded_saliency/overlap.py --data-dir DIR --sample {sample}",
         "python experiments/decoded_saliency/write_page.py",
         "```",
         "",
