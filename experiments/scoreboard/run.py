@@ -89,7 +89,9 @@ def main(given: argparse.Namespace) -> None:
         progress=StepLines(lambda line: print(line, file=sys.stderr, flush=True)),
     )
     if given.model:  # a model is known by its name, not by where it lay in this run
-        board = replace(board, model=replace(board.model, id=Path(given.model).name))
+        name = Path(given.model).name
+        left_out = {method: why.replace(given.model, name) for method, why in board.left_out.items()}
+        board = replace(board, model=replace(board.model, id=name), left_out=left_out)
     board.save(folder)
     (folder / "texts.html").write_text(texts_page(board), encoding="utf-8")
     board.to_html(folder / "scoreboard.html", texts="texts.html")
