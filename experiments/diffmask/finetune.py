@@ -4,15 +4,19 @@
     python experiments/diffmask/finetune.py squad --data-dir DATA --out WORK/squad
 
 Starts from the weights that ship with whence. As in the paper, SST is trained on whole sentences with their root label
-alone, and questions whose passage does not fit (256 tokens here, 384 there) are left out. The model of the last step is
-kept; the dev part is only measured. Writes a Hugging Face folder with a results.json beside the weights.
+alone, unless `--phrase-epochs` or `--gaps` say otherwise, and questions whose passage does not fit (256 tokens here,
+384 there) are left out. The model of the last step is kept; the dev part is only measured. Writes a Hugging Face folder
+with a results.json beside the weights.
 """
 
 import argparse
 import json
+import random
+import re
 import time
 from pathlib import Path
 
+import pyarrow.parquet
 import torch
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification
@@ -30,11 +34,14 @@ parser.add_argument("--out", type=Path, required=True)
 parser.add_argument("--epochs", type=float, default=4)
 parser.add_argument("--batch", type=int, default=64)
 parser.add_argument("--rate", type=float, default=1e-4)
+parser.add_argument("--phrase-epochs", type=int, default=0, help="over all phrases of SST's trees, before that")
+parser.add_argument("--gaps", type=float, default=0.0, help="up to this share of a training text's tokens is masked")
 parser.add_argument("--limit", type=int, help="training examples, for a trial")
 parser.add_argument("--seed", type=int, default=0)
 args = parser.parse_args()
 
 torch.manual_seed(args.seed)
+random.seed(args.seed)
 device = "cuda" if torch.cuda.is_available() else "cpu"
 autocast = torch.autocast(device, torch.bfloat16, enabled=device == "cuda")
 embedded, tokenizer, _ = load_embedded("sentiment")
@@ -52,6 +59,35 @@ def encoded_sentences(split: str) -> list[dict]:
     return [
         {**tokenizer(example.text, truncation=True, max_length=LONGEST), "gold": [int(example.label)]}
         for example in read("sst5", data_dir=args.data_dir, split=split)
+    ]
+
+
+def phrases(tree: str) -> list[tuple[str, int]]:
+    """Every phrase of a tree in brackets with its label, the whole sentence last."""
+    found, begun = [], []
+    for bracket, label, word in re.findall(r"(\()(\d)|([^\s()]+)|\)", tree):
+        if bracket:
+            begun.append((int(label), []))
+        elif word:
+            begun[-1][1].append(word)
+        else:
+            sentiment, words = begun.pop()
+            found.append((" ".join(words), sentiment))
+            if begun:
+                begun[-1][1].extend(words)
+    return found
+
+
+def encoded_phrases() -> list[dict]:
+    """Each different phrase of the training trees, once."""
+    trees = pyarrow.parquet.read_table(
+        args.data_dir / "sst5_trees.parquet", columns=["tree"], filters=[("split", "=", "train")]
+    )
+    labels = dict(pair for tree in trees["tree"].to_pylist() for pair in phrases(tree))
+    encodings = tokenizer(list(labels), truncation=True, max_length=LONGEST)
+    return [
+        {**{key: encodings[key][row] for key in encodings}, "gold": [label]}
+        for row, label in enumerate(labels.values())
     ]
 
 
@@ -98,6 +134,17 @@ def logits_of(batch: list[dict]) -> torch.Tensor:
     return ends.masked_fill(inputs["attention_mask"][:, None] == 0, -torch.inf)
 
 
+def with_gaps(row: dict) -> dict:
+    """A text some of whose words are replaced by the mask token: up to the given share of them."""
+    share = args.gaps * random.random()
+    special = {tokenizer.cls_token_id, tokenizer.sep_token_id}
+    ids = [
+        tokenizer.mask_token_id if random.random() < share and each not in special else each
+        for each in row["input_ids"]
+    ]
+    return {**row, "input_ids": ids}
+
+
 def measured(rows: list[dict]) -> dict[str, float]:
     model.train(False)
     right, golds, said = 0.0, [], []
@@ -123,15 +170,19 @@ if args.limit:
 decayed = [weight for weight in model.parameters() if weight.ndim > 1]
 others = [weight for weight in model.parameters() if weight.ndim <= 1]
 optimiser = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}])
-steps = round(args.epochs * (len(train) // args.batch or 1))
+first = encoded_phrases() if args.phrase_epochs else []
+first_steps = args.phrase_epochs * (len(first) // args.batch)
+steps = first_steps + round(args.epochs * (len(train) // args.batch or 1))
 step, started = 0, time.monotonic()
 while step < steps:
     model.train()
-    for batch in batches(train, shuffle=True):
+    for batch in batches(first if step < first_steps else train, shuffle=True):
         share = min((step + 1) / (0.06 * steps + 1), (steps - step) / steps)
         for group in optimiser.param_groups:
             group["lr"] = args.rate * share
         gold = torch.tensor([row["gold"] for row in batch], device=device)
+        if args.gaps:
+            batch = [with_gaps(row) for row in batch]
         loss = cross_entropy(logits_of(batch).flatten(0, 1), gold.flatten())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -143,8 +194,9 @@ while step < steps:
         if step >= steps:
             break
 results = {
-    "task": args.task, "seed": args.seed, "epochs": args.epochs, "batch": args.batch, "rate": args.rate,
-    "steps": steps, "train": len(train), "dev": measured(dev), "seconds": round(time.monotonic() - started, 1),
+    "task": args.task, "seed": args.seed, "phrase_epochs": args.phrase_epochs, "gaps": args.gaps, "epochs": args.epochs,
+    "batch": args.batch, "rate": args.rate, "steps": steps, "train": len(train), "dev": measured(dev),
+    "seconds": round(time.monotonic() - started, 1),
     "hardware": torch.cuda.get_device_name() if device == "cuda" else "cpu", "torch": torch.__version__,
 }  # fmt: skip
 args.out.mkdir(parents=True, exist_ok=True)
