@@ -79,14 +79,21 @@ def _spread_out(results: Results, data: Sequence[str]) -> str:
 
 
 def _adversaries(results: Results, data: Sequence[str]) -> str:
-    changes: dict[tuple[object, ...], dict[str, float]] = {}
+    changes: dict[str, dict[str, float]] = {}
     for record in results["adversaries"]:
-        test = chosen_adversary(record)
-        changes.setdefault(tuple(record["job"].values()), {})[record["kind"]] = test["accuracy"] - test["base_accuracy"]
+        test, job = chosen_adversary(record), record["job"]
+        where = f"{NAMES[job['data']]}, {NAMES[job['encoder']]}" + (f", seed {job['seed']}" if job["seed"] else "")
+        changes.setdefault(where, {})[record["kind"]] = test["accuracy"] - test["base_accuracy"]
     cells = [(each.get("frozen"), each.get("unfrozen")) for each in changes.values()]
+    both = [
+        f"{where} {each['frozen']:+.2f} and {each['unfrozen']:+.2f}"
+        for where, each in changes.items()
+        if len(each) == 2
+    ]
     return (
         "**A model trained anew can attend elsewhere at little cost, a frozen one cannot** (Table 5): the unfrozen "
-        f"adversary keeps more accuracy than the frozen one for {in_order(cells)} bases."
+        f"adversary keeps more accuracy than the frozen one for {in_order(cells)} bases (accuracy less the base's, "
+        f"frozen and unfrozen: {'; '.join(both)})."
         if cells
         else ""
     )

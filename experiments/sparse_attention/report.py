@@ -54,7 +54,7 @@ attention and measure vanish on the same words and are otherwise ordered at rand
 
 {_missing(results)}
 
-## What holds
+## What the paper claims, and in how many cells it holds here
 
 {claims(results, data)}
 

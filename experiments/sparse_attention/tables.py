@@ -192,7 +192,7 @@ def table_5(results: Results, data: Sequence[str]) -> str:
                     [NAMES[encoder], kind, NAMES[name], *theirs, *_adversary_cells(results, name, encoder, kind)]
                 )
     head = ["encoder", "adversary", "set", "JSD, paper", "accuracy (Δ), paper"]
-    return _markdown([*head, "JSD", "accuracy", "Δ", "mean move of ŷ", "weight"], rows)
+    return _markdown([*head, "JSD", "accuracy", "Δ", "mean move of ŷ", "weight", "epochs"], rows)
 
 
 def chosen_adversary(record: dict[str, Any]) -> dict[str, Any]:
@@ -209,11 +209,12 @@ def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> li
         if (record["job"]["data"], record["job"]["encoder"], record["kind"]) == (data, encoder, kind)
     ]
     if not tests:
-        return ["–"] * 5
+        return ["–"] * 6
     keys = ("jensen_shannon", "accuracy", "base_accuracy", "prediction_distance")
     apart, right, base, moved = (float(np.mean([each[key] for each in tests])) for key in keys)
     weights = ", ".join(f"{weight:g}" for weight in sorted({each["settings"]["divergence_weight"] for each in tests}))
-    return [f"**{apart:.2f}**", f"**{right:.2f}**", f"{right - base:+.2f}", f"{moved:.2f}", weights]
+    epochs = ", ".join(f"{each['n_epochs']} of {each['settings']['max_epochs']}" for each in tests)
+    return [f"**{apart:.2f}**", f"**{right:.2f}**", f"{right - base:+.2f}", f"{moved:.2f}", weights, epochs]
 
 
 def table_6(results: Results, data: Sequence[str]) -> str:
