@@ -6,7 +6,7 @@ python experiments/sparse_attention/collect.py --work WORK --out experiments/spa
 import argparse
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ def collect(work: Path, *, ungated: bool = False) -> dict[str, Any]:
         "vectors": json.loads(vectors.read_text()) if vectors.exists() else None,
         "trials": _read(work / "rates"),
         "classifiers": [_classifier(key, records) for key, records in groups.items()],
+        "hardware": _hardware(groups),
         "sweep": _sweep(groups),
         "adversaries": _adversaries(_read(work / "adversaries")),
     }
@@ -41,6 +42,14 @@ def collect(work: Path, *, ungated: bool = False) -> dict[str, Any]:
 
 def _read(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def _hardware(groups: dict[tuple[str, ...], list[dict[str, Any]]]) -> dict[str, dict[str, int]]:
+    """How many classifiers of each set were trained and measured where; early records do not say."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for (data, *_), records in groups.items():
+        found[data].update(record.get("hardware", "not recorded") for record in records)
+    return {data: dict(counts) for data, counts in found.items()}
 
 
 def _adversaries(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -75,7 +76,7 @@ class Means:
 
 def run(job: Job, means: Means) -> dict[str, Any]:
     """The record of a job: from its file, or made now."""
-    return _once(means.work / "runs" / f"{job.name}.json", lambda: _measured(job, means))
+    return _once(means, f"runs/{job.name}", lambda: _measured(job, means))
 
 
 def try_rates(job: Job, rates: Rates, means: Means) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def try_rates(job: Job, rates: Rates, means: Means) -> dict[str, Any]:
         corpus = _corpus(job, means)
         return {"job": asdict(job), **_train(_start(job, corpus, means), job, corpus, means, rates)}
 
-    return _once(means.work / "rates" / f"{trial_name(data, encoder, projection, rates)}.json", made)
+    return _once(means, f"rates/{trial_name(data, encoder, projection, rates)}", made)
 
 
 def run_adversary(job: Job, frozen: bool, weight: float, means: Means) -> dict[str, Any]:
@@ -110,12 +111,16 @@ def run_adversary(job: Job, frozen: bool, weight: float, means: Means) -> dict[s
             "job": asdict(job), "kind": kind, "wanted": wanted, **{name: each.to_dict() for name, each in found.items()}
         }  # fmt: skip
 
-    return _once(means.work / "adversaries" / f"{job.name}-{kind}-weight{weight:g}.json", made)
+    return _once(means, f"adversaries/{job.name}-{kind}-weight{weight:g}", made)
 
 
-def _once(path: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _once(means: Means, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The record of that name: from its file, or made now, with the hardware on which it was."""
+    path = means.work / f"{name}.json"
     if not path.exists():
-        records.write(make(), path)
+        on_gpu = means.device.startswith("cuda")
+        hardware = torch.cuda.get_device_name(means.device) if on_gpu else f"cpu ({platform.machine()})"
+        records.write({**make(), "hardware": hardware}, path)
     record: dict[str, Any] = json.loads(path.read_text())
     return record
 

@@ -64,6 +64,8 @@ attention and measure vanish on the same words and are otherwise ordered at rand
 |---|---|---|---|---|
 {_sizes(results, data, seeds)}
 
+Classifiers, with controls and sweep, by the hardware on which they were trained: {_hardware(results, data)}.
+
 {_vectors(results)}
 
 Learning rates were tried with seed 0, with the same rate for the attention and with ten times that, and chosen by
@@ -163,6 +165,13 @@ def _sizes(results: Results, data: Sequence[str], seeds: dict[str, int]) -> str:
                          if each["data"] == name and "documents" in each), 0)  # fmt: skip
         lines.append(f"| {NAMES[name]} | {sizes} | {measured:,} of test | {group['n_words']:,} | {seeds[name]} |")
     return "\n".join(lines)
+
+
+def _hardware(results: Results, data: Sequence[str]) -> str:
+    return "; ".join(
+        f"{NAMES[name]} {', '.join(f'{count} {where}' for where, count in sorted(results['hardware'][name].items()))}"
+        for name in data
+    )
 
 
 def _missing(results: Results) -> str:
