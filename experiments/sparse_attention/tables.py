@@ -95,7 +95,7 @@ def table_1(results: Results, data: Sequence[str]) -> str:
 
 
 def table_2(results: Results, data: Sequence[str], quantity: str = "entropy g_x") -> str:
-    """Correlation of λ with a quantity."""
+    """Correlation of λ with a quantity; the paper has numbers for the entropy of the gradient at the inputs alone."""
     rows = []
     for encoder in paper.ENCODERS:
         for name in data:
@@ -107,7 +107,8 @@ def table_2(results: Results, data: Sequence[str], quantity: str = "entropy g_x"
             if found:
                 ours = [_number(found[key], 3) for key in ("tau_of_means", "rho_of_means", "tau_of_documents")]
                 ours.append(f"{found['n_models']} ({found['n_sparsities']})")
-            rows.append([NAMES[encoder], NAMES[name], f"{paper.TABLE_2[encoder][name]:.3f}", *ours])
+            theirs = f"{paper.TABLE_2[encoder][name]:.3f}" if quantity == "entropy g_x" else "–"
+            rows.append([NAMES[encoder], NAMES[name], theirs, *ours])
     head = ["encoder", "set", "paper", "τ-b over models", "ρ over models", "τ-b over documents", "models (λ)"]
     return _markdown(head, rows)
 
