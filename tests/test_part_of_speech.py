@@ -173,8 +173,9 @@ def test_without_weights_the_error_says_where_they_go(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "content",
+    "content",  # gzip writes the time of day into it: ids must not be made of the bytes
     [b"", b"no gzip", gzip.compress(b"no JSON"), gzip.compress(b"[]"), gzip.compress(b"{}"), gzip.compress(b"{}")[:-9]],
+    ids=["empty", "not gzip", "not JSON", "a list", "no weights", "cut off"],
 )
 def test_broken_weights(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(FileError, match=r"pos_tagger.json.gz is broken: \w+"):
