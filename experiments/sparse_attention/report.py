@@ -195,7 +195,7 @@ def _missing(results: Results) -> str:
         for name in paper.SETS for encoder in paper.ENCODERS if (name, encoder) not in attacked
     ]  # fmt: skip
     if not lacking and not unattacked:
-        return "Everything was run."
+        return "Every table was run for every set; how many seeds and documents each set has is said below."
     parts = [f"Table 2 rests on {'; '.join(lacking)}."] if lacking else []
     parts += [f"No adversary was trained for {'; '.join(unattacked)}."] if unattacked else []
     return f"**Not everything was run.** {' '.join(parts)} A dash in a table stands for what is missing."
