@@ -27,6 +27,7 @@ sys.path.insert(0, str(HERE))
 import masking  # noqa: E402
 import squad  # noqa: E402
 import sst  # noqa: E402
+from wording import points  # noqa: E402
 
 SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
 SEEDS = (0, 1)
@@ -57,6 +58,7 @@ squad.main([*where, "--questions", "4", "--search-budget", "20"])
 write_docs.main(["--results", results, "--out", page])
 write_docs.main(["--results", results + "/others", "--out", page.replace("diffmask.md", "others.md")])
 """
+GAPS_RECORD = {"train": 12, "steps": 3, "batch": 4, "phrase_epochs": 2, "epochs": 6.0, "gaps": 0.8, "agreement": 2.0}
 MEASURES = {"precision": 80.0, "recall": 81.0, "f1": 88.0, "sparsity": 70.0, "optimality": 44.0, "constraint met": 99.0}
 OTHERS: dict[str, Any] = {
     "toy": {
@@ -205,16 +207,20 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     qa = tiny_models.shaken(BertForQuestionAnswering(config()))
     for name, module, record in (
         ("sst5", classifier(), {"train": 12, "steps": 3, "batch": 4}),
+        ("sst5-gaps", classifier(), GAPS_RECORD),
         ("squad", qa, {"train": 8, "steps": 3, "dev": {"n": 4, "exact": 0.25}}),
     ):
         module.save_pretrained(work / name)
         tiny_models.wordpiece().save_pretrained(work / name)
         (work / name / "results.json").write_text(json.dumps(record))
     model = whence.load(work / "sst5", dtype=torch.float32)
+    with_gaps = whence.load(work / "sst5-gaps", dtype=torch.float32)
     reader = whence.load(work / "squad", dtype=torch.float32)
     for kind in sst.KINDS:
         for seed, name in enumerate([*map(str, SEEDS), *sst.PUBLISHED]):
             fitted(model, kind, sentences * 3, seed).save(work / "probes" / f"sst5-{kind}-{name}")
+        for seed in SEEDS:
+            fitted(with_gaps, kind, sentences * 3, seed).save(work / "probes" / f"sst5-gaps-{kind}-{seed}")
         pairs = [(question, PASSAGE) for question in QUESTIONS]
         fitted(reader, kind, pairs * 3).save(work / "probes" / f"squad-{kind}")
     results, page = root / "results", root / "docs" / "diffmask.md"
@@ -239,7 +245,7 @@ def write_data(folder: Path, sentences: list[str]) -> None:
             "split": split,
             "token_labels": [(i + k) % 5 for k in range(text.count(" ") + 1)],
         }
-        for split in ("train", "dev")
+        for split in ("train", "dev", "test")
         for i, text in enumerate(sentences)
     ]
     questions = [
@@ -276,6 +282,10 @@ def test_the_record_of_sentiment(folders: dict[str, Path]) -> None:
         assert found["recipes"][kind]["top"]["masked"]["sd"] == pytest.approx(np.std(tops, ddof=1), abs=1e-5)
         assert 0 < found["stability"][kind]["ddof_0"] < found["stability"][kind]["ddof_1"]
         assert found["runs"][f"{kind}-0"]["settings"]["recipe"]["steps"] == QUICK["steps"]
+    assert found["test"]["recipes"] == found["recipes"], "here the two parts hold the same sentences"
+    gaps = results_of(folders, "sst_gaps")
+    assert set(gaps["runs"]) == {f"{kind}-{seed}" for kind in sst.KINDS for seed in SEEDS}
+    assert "figures" not in gaps
     maps = found["figures"]["figure_5"]["maps"]
     assert len(maps) == 8
     for drawn in maps.values():
@@ -303,6 +313,8 @@ def test_the_page_holds_the_numbers(folders: dict[str, Path]) -> None:
     for number in (unmasked, kept):
         assert f"{number['value']:.3f} [{number['low']:.3f}, {number['high']:.3f}]" in page
     assert page.index("## In short") < page.index("## Five-class SST") < page.index("## Question answering")
+    gaps = results_of(folders, "sst_gaps")["test"]["recipes"]["hidden"]["mean"]["macro_f1_change"]
+    assert f"on test {points(gaps)} with" in page, "of both models"
     assert "0.0553" in page, "the paper's numbers stand beside ours"
     assert "A seed changes the first weights" in page
     assert "1h4 collapses at layer" in page
@@ -322,3 +334,33 @@ def test_sections_of_other_files_appear_with_them(folders: dict[str, Path]) -> N
     assert "88.0 [1.0, 99.0]" in page
     assert "- DiffMask: margin 0.1, steps 500" in page
     assert "Five-class" not in page
+
+
+def fine_tuned(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    trees = [
+        {"sentence": "a witty film", "tree": "(4 (2 a) (4 (4 witty) (2 film)))", "label": 4},
+        {"sentence": "too dull", "tree": "(1 (2 too) (1 dull))", "label": 1},
+    ]
+    rows = [{**tree, "split": split, "token_labels": [2]} for split in ("train", "dev") for tree in trees]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "sst5_trees.parquet")
+    command = [sys.executable, HERE / "finetune.py", "sst5", "--data-dir", folder, "--out", folder / "model", *options]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment)
+
+
+def test_a_model_is_fine_tuned_on_phrases_and_with_gaps(tmp_path: Path) -> None:
+    how = ("--batch", "2", "--phrase-epochs", "1", "--epochs", "4", "--gaps", "0.8", "--agreement", "2")
+    done = fine_tuned(tmp_path, *how)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "model" / "results.json").read_text())
+    phrases = {"a", "witty", "film", "witty film", "a witty film", "too", "dull", "too dull"}
+    assert record["steps"] == len(phrases) // 2 + 4
+    assert (record["gaps"], record["agreement"]) == (0.8, 2.0)
+    model = whence.load(tmp_path / "model", dtype=torch.float32)
+    assert model.reading.labels.names == SENTIMENTS
+
+
+def test_agreement_is_between_a_text_and_its_gaps(tmp_path: Path) -> None:
+    done = fine_tuned(tmp_path, "--agreement", "2")
+    assert done.returncode == 2
+    assert "--agreement needs --gaps" in done.stderr

@@ -4,9 +4,9 @@
     python experiments/diffmask/finetune.py squad --data-dir DATA --out WORK/squad
 
 Starts from the weights that ship with whence. As in the paper, SST is trained on whole sentences with their root label
-alone, unless `--phrase-epochs` or `--gaps` say otherwise, and questions whose passage does not fit (256 tokens here,
-384 there) are left out. The model of the last step is kept; the dev part is only measured. Writes a Hugging Face folder
-with a results.json beside the weights.
+alone, unless `--phrase-epochs`, `--gaps` or `--agreement` say otherwise, and questions whose passage does not fit (256
+tokens here, 384 there) are left out. The model of the last step is kept; the dev part is only measured. Writes a
+Hugging Face folder with a results.json beside the weights.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import json
 import random
 import re
 import time
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet
@@ -36,9 +37,14 @@ parser.add_argument("--batch", type=int, default=64)
 parser.add_argument("--rate", type=float, default=1e-4)
 parser.add_argument("--phrase-epochs", type=int, default=0, help="over all phrases of SST's trees, before that")
 parser.add_argument("--gaps", type=float, default=0.0, help="up to this share of a training text's tokens is masked")
+parser.add_argument(
+    "--agreement", type=float, default=0.0, help="weight of saying the same with gaps and without (sst5)"
+)
 parser.add_argument("--limit", type=int, help="training examples, for a trial")
 parser.add_argument("--seed", type=int, default=0)
 args = parser.parse_args()
+if args.agreement and (args.task != "sst5" or not args.gaps):
+    parser.error("--agreement needs --gaps, and the task sst5")
 
 torch.manual_seed(args.seed)
 random.seed(args.seed)
@@ -123,11 +129,14 @@ def batches(rows: list[dict], shuffle: bool) -> list[list[dict]]:
     return [found[i] for i in torch.randperm(len(found)).tolist()] if shuffle else found
 
 
-def logits_of(batch: list[dict]) -> torch.Tensor:
+def logits_of(batch: list[dict], gaps_after: torch.nn.Module | None = None) -> torch.Tensor:
     features = [{key: row[key] for key in ("input_ids", "token_type_ids", "attention_mask")} for row in batch]
     inputs = tokenizer.pad(features, return_tensors="pt").to(device)
+    hook = gaps_after and gaps_after.register_forward_hook(partial(states_with_gaps, inputs["attention_mask"]))
     with autocast:
         output = model(**inputs)
+    if hook:
+        hook.remove()
     if args.task == "sst5":
         return output.logits.float()[:, None]
     ends = torch.stack([output.start_logits, output.end_logits], dim=1).float()
@@ -143,6 +152,33 @@ def with_gaps(row: dict) -> dict:
         for each in row["input_ids"]
     ]
     return {**row, "input_ids": ids}
+
+
+def states_with_gaps(mask: torch.Tensor, block: torch.nn.Module, inputs: tuple, states: torch.Tensor) -> torch.Tensor:
+    """States of which up to the given share in each text are replaced by the batch's mean state, [CLS] excepted."""
+    real = mask[..., None]
+    mean = (states * real).sum(dim=(0, 1)) / real.sum()
+    share = args.gaps * torch.rand(len(states), 1, 1, device=device)
+    gone = torch.rand(*states.shape[:2], 1, device=device) < share
+    gone[:, 0] = False
+    return torch.where(gone, mean.to(states), states)
+
+
+def logits_with_gaps(batch: list[dict]) -> torch.Tensor:
+    """Gaps in the words of every fourth batch, else in the embeddings or in the states after a block."""
+    if random.random() < 0.75:
+        return logits_of(batch, gaps_after=random.choice([model.bert.embeddings, *model.bert.encoder.layer[:-1]]))
+    return logits_of([with_gaps(row) for row in batch])
+
+
+def loss_of(batch: list[dict]) -> torch.Tensor:
+    gold = torch.tensor([row["gold"] for row in batch], device=device).flatten()
+    if not args.agreement:
+        return cross_entropy(logits_of([with_gaps(row) for row in batch] if args.gaps else batch).flatten(0, 1), gold)
+    whole, gapped = logits_of(batch).flatten(0, 1), logits_with_gaps(batch).flatten(0, 1)
+    p, q = whole.log_softmax(-1), gapped.log_softmax(-1)
+    apart = (p.exp() * (p - q)).sum(-1).mean()
+    return cross_entropy(whole, gold) + cross_entropy(gapped, gold) + args.agreement * apart
 
 
 def measured(rows: list[dict]) -> dict[str, float]:
@@ -180,10 +216,7 @@ while step < steps:
         share = min((step + 1) / (0.06 * steps + 1), (steps - step) / steps)
         for group in optimiser.param_groups:
             group["lr"] = args.rate * share
-        gold = torch.tensor([row["gold"] for row in batch], device=device)
-        if args.gaps:
-            batch = [with_gaps(row) for row in batch]
-        loss = cross_entropy(logits_of(batch).flatten(0, 1), gold.flatten())
+        loss = loss_of(batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
@@ -194,9 +227,9 @@ while step < steps:
         if step >= steps:
             break
 results = {
-    "task": args.task, "seed": args.seed, "phrase_epochs": args.phrase_epochs, "gaps": args.gaps, "epochs": args.epochs,
-    "batch": args.batch, "rate": args.rate, "steps": steps, "train": len(train), "dev": measured(dev),
-    "seconds": round(time.monotonic() - started, 1),
+    "task": args.task, "seed": args.seed, "phrase_epochs": args.phrase_epochs, "gaps": args.gaps,
+    "agreement": args.agreement, "epochs": args.epochs, "batch": args.batch, "rate": args.rate, "steps": steps,
+    "train": len(train), "dev": measured(dev), "seconds": round(time.monotonic() - started, 1),
     "hardware": torch.cuda.get_device_name() if device == "cuda" else "cpu", "torch": torch.__version__,
 }  # fmt: skip
 args.out.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import paper
 from masking import collapsed_layers
+from page_models import points_gained, section_models
 from wording import bullet, layer_name, paragraph, percent, picture, table
 
 COLUMNS = ("precision", "recall", "f1", "sparsity", "optimality")
@@ -93,7 +94,7 @@ def section_sweep(found: Mapping[str, Any], largest: Mapping[str, float]) -> lis
     """
     lines = ["", "## Which settings earn what"]
     lines += paragraph(found["about"] + " A cell: agreement at share masked, on dev.")
-    of_recipes, of_models = found["rounds"][:4], found["rounds"][4]
+    of_recipes, of_models = found["rounds"][:4], found["rounds"][4:]
     runs = {run["name"]: run for one in of_recipes for run in one["runs"]}
     rows = []
     for one in of_recipes:
@@ -123,53 +124,7 @@ def section_sweep(found: Mapping[str, Any], largest: Mapping[str, float]) -> lis
     lines += ["", "What the runs show:", ""]
     for point in [*_lessons(runs, layers, largest), *_lessons_of_round_4(runs, of_recipes[3]["two_seed_sd"])]:
         lines += bullet(point)
-    return lines + _other_models(of_models)
-
-
-def _other_models(found: Mapping[str, Any]) -> list[str]:
-    """Probes on encoders fine-tuned for five classes in other ways: how much of the loss is the model's."""
-    lines = ["", "### Five classes, hidden states: is it the model?"]
-    rows = []
-    for run in found["runs"]:
-        model, settings = found["models"][run["model"]], run["settings"]
-        ways = [f"sentences {model['epochs']:g} times"]
-        ways += [f"phrases {model['phrase_epochs']} times before"] if model["phrase_epochs"] else []
-        ways += [f"up to {100 * model['gaps']:.0f} % of the words missing"] if model.get("gaps") else []
-        rows.append(
-            [
-                run["name"], ", ".join(ways),
-                f"{100 * run['macro_f1']['none']:.1f}, {100 * run['test_macro_f1']['none']:.1f}",
-                f"{settings['margin']:g}, {settings['first_margin']:g}", f"{settings['steps']:,}", _mean_at(run),
-                f"{_points_gained(run):+.1f}", f"{_points_gained(run, 'test_macro_f1'):+.1f}",
-            ]
-        )  # fmt: skip
-    lines += paragraph(
-        f"""Round 5 takes the recipe of round 4 to models fine-tuned otherwise (`finetune.py --epochs`,
-        `--phrase-epochs`, `--gaps`), and measures on the test part ({found["runs"][0]["test"]["n_texts"]:,} sentences)
-        too. One seed each; agreement and share masked are means over entries, on dev."""
-    )
-    lines += table(
-        [
-            "run", "fine-tuned on", "macro-F1 unmasked (dev, test)", "margin, first", "steps", "agreement at masked",
-            "change on dev", "on test",
-        ],
-        rows,
-    )  # fmt: skip
-    masked = [run for run in found["runs"] if _mean(run["dev"]["masked"]) > 0.6]
-    pairs = [(_points_gained(run), _points_gained(run, "test_macro_f1")) for run in masked]
-    apart = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
-    return lines + paragraph(
-        f"""With more than 60 % masked at most one point is lost on dev in {sum(dev >= -1 for dev, _ in pairs)} of
-        {len(pairs)} runs, on test in {sum(test >= -1 for _, test in pairs)}. One run makes {apart[0]:+.1f} points on
-        dev and {apart[1]:+.1f} on test: to choose a model because it does well on dev would be to choose luck. Models
-        that have seen phrases or gaps are no worse on test than those that have not, and agree with themselves more
-        often where as much is masked, but not often enough: the model fine-tuned on sentences alone is kept."""
-    )
-
-
-def _points_gained(run: Mapping[str, Any], part: str = "macro_f1") -> float:
-    """The change of macro-F1 under masking, mean over entries, in points."""
-    return 100 * (_mean([value for layer, value in run[part].items() if layer != "none"]) - run[part]["none"])
+    return lines + section_models(of_models)
 
 
 def _lessons(runs: Mapping[str, Any], layers: Sequence[Any], largest: Mapping[str, float]) -> list[str]:
@@ -203,7 +158,7 @@ def _lessons(runs: Mapping[str, Any], layers: Sequence[Any], largest: Mapping[st
 
 
 def _lessons_of_round_4(runs: Mapping[str, Any], two_seed_sd: Mapping[str, float]) -> list[str]:
-    lost = {name: -_points_gained(runs[name]) for name in ("4a2", "4a7", "4a6")}
+    lost = {name: -points_gained(runs[name]) for name in ("4a2", "4a7", "4a6")}
     return [
         f"""Every layer in every step: 4c1 {_mean_at(runs["4c1"])} after {runs["4c1"]["settings"]["steps"]:,} steps of
         {runs["4c1"]["settings"]["batch_size"]} texts, where 3h2h got {_mean_at(runs["3h2h"])} after
@@ -214,7 +169,7 @@ def _lessons_of_round_4(runs: Mapping[str, Any], two_seed_sd: Mapping[str, float
         ({two_seed_sd["4p1s0, 4p1s1"]:.3f}), nearer limits of the logits ({two_seed_sd["4a8, 4a10"]:.3f}) and 16,000
         sentences of IMDb beside those of SST ({two_seed_sd["4p2s0, 4p2s1"]:.3f}) do less. This choice alone was made
         on dev.""",
-        f"""Five classes, hidden states: nothing tried keeps macro-F1 at two thirds masked. 4a2 loses
+        f"""Five classes, hidden states, plain model: nothing tried keeps macro-F1 at two thirds masked. 4a2 loses
         {lost["4a2"]:.1f} points ({_mean_at(runs["4a2"])}), 4a7 with a smaller margin {lost["4a7"]:.1f}
         ({_mean_at(runs["4a7"])}), 4a6 with more texts {lost["4a6"]:.1f} ({_mean_at(runs["4a6"])}).""",
     ]
@@ -244,6 +199,7 @@ def section_differences(sst: Mapping[str, Any] | None) -> list[str]:
     steps = paper.STEPS
     rows = [
         ["model", "BERT-base and BERT-large", "the embedded BERT of six layers, 256 wide; entries: words, 0 … 6"],
+        ["five-class model", "fine-tuned on sentences", "the same, and a second one trained with gaps"],
         ["gates when judged", "sampled, a random layer a batch", "deterministic, every layer, all texts"],
         ["penalty", "log of P(kept) (code), expected count (print)", "mean P(kept); the others by name"],
         ["probe", "bounded (code), bilinear (print)", "the code's unbounded form, logits beyond ±5 pulled back"],

@@ -89,7 +89,7 @@ def section_five_classes(found: Mapping[str, Any], figures: Path, page: Path) ->
     )
     lines += _by_chance(found)
     lines += picture(page_figures.sst_layers(found, figures), page, "Agreement and share masked, layer by layer")
-    lines += _seeds(found) + _published(found) + _stability(found)
+    lines += every_run(found) + _published(found) + stability_tables(found)
     return lines
 
 
@@ -115,7 +115,7 @@ def _by_chance(found: Mapping[str, Any]) -> list[str]:
     )
 
 
-def _seeds(found: Mapping[str, Any]) -> list[str]:
+def every_run(found: Mapping[str, Any]) -> list[str]:
     rows = []
     for key, run in found["runs"].items():
         kind, name = key.split("-")
@@ -175,7 +175,7 @@ def _published(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _stability(found: Mapping[str, Any]) -> list[str]:
+def stability_tables(found: Mapping[str, Any]) -> list[str]:
     lines = ["", "### Stability over five seeds"]
     lines += paragraph(
         "The standard deviation over seeds of the keep probability of each token at each layer, averaged over all dev"

@@ -2,9 +2,11 @@
 
     python experiments/diffmask/sst.py --data-dir DATA --work WORK --out experiments/diffmask/results
 
-WORK is where `finetune.py` and `fit_probes.py` left the five-class model and its probes. Gates are deterministic (a
-token is kept iff it is likelier kept than not) and everything is measured on the dev part, at every layer. Writes
-sst.json (five classes) and sentiment.json (the embedded models with the probes that ship with them).
+WORK is where `finetune.py` and `fit_probes.py` left the five-class models and their probes. Gates are deterministic (a
+token is kept iff it is likelier kept than not) and everything is measured on the dev part, at every layer; the seeds'
+means on the test part too. Writes sst.json (five classes), sst_gaps.json (five classes, the model trained with gaps:
+neither the published settings nor figures) and sentiment.json (the embedded models with the probes that ship with
+them).
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from whence.data import Example, labels_as_ids, read
 from whence.models.batching import batches, usual_batch_tokens
 from whence.models.inputs import Encoding
 
+PLAIN, GAPS = "sst5", "sst5-gaps"
 KINDS: tuple[Literal["input", "hidden"], ...] = ("input", "hidden")
 SEEDS = (0, 1, 2, 3, 4)
 PUBLISHED = ("released", "paper")
@@ -149,24 +152,18 @@ def lost_by_chance(
     return found
 
 
-def five_classes(data_dir: Path, work: Path, limit: int | None) -> dict[str, Any]:
-    model = whence.load(work / "sst5", dtype=torch.float32)
-    dev = read("sst5", data_dir=data_dir, split="dev", limit=limit)
-    gold = np.array(labels_as_ids(dev, model.reading.labels))
-    probes = {
-        (kind, name): whence.DiffMask.load(work / "probes" / f"sst5-{kind}-{name}")
-        for kind in KINDS
-        for name in (*map(str, SEEDS), *PUBLISHED)
-    }
-    encodings = [model.encode(example.text) for example in dev]
-    whole, found = mask_all(model, {"-".join(key): each for key, each in probes.items()}, encodings)
-    weights = draws(len(dev))
+def masked_part(
+    model: whence.LayeredModel, probes: Mapping[str, whence.DiffMask], examples: Sequence[Example]
+) -> tuple[dict[str, Any], dict[str, Masked]]:
+    """What masking by every set of probes does to one part of the data, and the masks themselves."""
+    gold = np.array(labels_as_ids(examples, model.reading.labels))
+    encodings = [model.encode(example.text) for example in examples]
+    whole, found = mask_all(model, probes, encodings)
+    weights = draws(len(examples))
     shares = np.bincount(whole, minlength=5) / len(whole)
     report: dict[str, Any] = {
-        "n_texts": len(dev),
+        "n_texts": len(examples),
         "n_tokens": sum(map(len, encodings)),
-        "model": json.loads((work / "sst5" / "results.json").read_text()),
-        "collapse": f"at least {COLLAPSED} masked, agreement at most {NO_BETTER} above the commonest answer's share",
         "unmasked": {
             "accuracy": mean_with_interval((whole == gold).astype(float)),
             "macro_f1": interval(macro_f1(gold, whole, weights)),
@@ -176,29 +173,43 @@ def five_classes(data_dir: Path, work: Path, limit: int | None) -> dict[str, Any
         },
         "runs": {},
         "recipes": {},
-        "stability": {},
     }
-    for (kind, name), own in probes.items():
-        key = f"{kind}-{name}"
+    for key, own in probes.items():
         report["runs"][key] = score_run(gold, whole, found[key], weights) | {"settings": settings_of(own)}
     for kind in KINDS:
         mine = [f"{kind}-{seed}" for seed in SEEDS]
-        runs = [found[key] for key in mine]
-        report["recipes"][kind] = over_seeds(gold, whole, runs, [report["runs"][key] for key in mine], weights)
+        scored = [report["runs"][key] for key in mine]
+        report["recipes"][kind] = over_seeds(gold, whole, [found[key] for key in mine], scored, weights)
         report["recipes"][kind]["collapsed_seeds"] = [key for key in mine if report["runs"][key]["collapsed"]]
-        report["stability"][kind] = stability(runs)
-    report["by_chance"] = lost_by_chance(
-        model,
-        encodings,
-        gold,
-        {
-            f"{kind}, {reading}": report["recipes"][kind][reading]["agreement"]["value"]
-            for kind in KINDS
-            for reading in ("top", "mean")
-        },
+    agreements = {
+        f"{kind}, {reading}": report["recipes"][kind][reading]["agreement"]["value"]
+        for kind in KINDS
+        for reading in ("top", "mean")
+    }
+    return report | {"by_chance": lost_by_chance(model, encodings, gold, agreements)}, found
+
+
+def five_classes(name: str, data_dir: Path, work: Path, limit: int | None) -> dict[str, Any]:
+    """One fine-tuned model of WORK; the plain one with the published settings and the figures."""
+    model = whence.load(work / name, dtype=torch.float32)
+    dev, test = (read("sst5", data_dir=data_dir, split=split, limit=limit) for split in ("dev", "test"))
+    plain = name == PLAIN
+    probes = {
+        f"{kind}-{run}": whence.DiffMask.load(work / "probes" / f"{name}-{kind}-{run}")
+        for kind in KINDS
+        for run in (*map(str, SEEDS), *(PUBLISHED if plain else ()))
+    }
+    report, found = masked_part(model, probes, dev)
+    report["model"] = json.loads((work / name / "results.json").read_text())
+    report["collapse"] = (
+        f"at least {COLLAPSED} masked, agreement at most {NO_BETTER} above the commonest answer's share"
     )
-    first: dict[str, whence.DiffMask] = {kind: probes[kind, "0"] for kind in KINDS}
-    report["figures"] = sst_figures.numbers(model, first, dev, data_dir)
+    report["stability"] = {kind: stability([found[f"{kind}-{seed}"] for seed in SEEDS]) for kind in KINDS}
+    seeds = {key: own for key, own in probes.items() if not key.endswith(PUBLISHED)}
+    report["test"], _ = masked_part(model, seeds, test)
+    del report["test"]["runs"]  # the means are enough there
+    if plain:
+        report["figures"] = sst_figures.numbers(model, {kind: probes[f"{kind}-0"] for kind in KINDS}, dev, data_dir)
     return report
 
 
@@ -232,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--only", choices=["sst", "sentiment"], help="one of the two files")
+    parser.add_argument("--only", choices=["sst", "sst_gaps", "sentiment"], help="one of the three files")
     parser.add_argument("--limit", type=int, help="texts, for a trial")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args(arguments)
@@ -242,11 +253,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "hardware": f"cpu ({platform.machine()}), threads: {args.threads}",
         "versions": {name: version(name) for name in ("whence", "torch", "transformers")},
     }
-    if args.only != "sentiment":
-        started = time.process_time()
-        report = five_classes(args.data_dir, args.work, args.limit)
-        write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / "sst.json")
-    if args.only != "sst":
+    for file, name in (("sst", PLAIN), ("sst_gaps", GAPS)):
+        if args.only in (None, file):
+            started = time.process_time()
+            report = five_classes(name, args.data_dir, args.work, args.limit)
+            write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / f"{file}.json")
+    if args.only in (None, "sentiment"):
         started = time.process_time()
         sentences = read("sst2", data_dir=args.data_dir, split="dev", limit=args.limit)
         news = read("ag_news", data_dir=args.data_dir, split="test", limit=args.limit or TOPIC_TEXTS, seed=0)

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import paper
+from page_models import section_gaps
 from page_rest import section_differences, section_sweep, section_table_2, section_toy
 from page_squad import section_squad
 from page_sst import KINDS, section_figures, section_five_classes, section_shipped
 from wording import between, paragraph, percent, points, table, verdict, with_sd
 
 ROOT = Path(__file__).parents[2]
-FILES = ("sst", "sentiment", "squad", "toy", "table2_gru", "table2_bert", "sweep")
+FILES = ("sst", "sst_gaps", "sentiment", "squad", "toy", "table2_gru", "table2_bert", "sweep")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -43,6 +44,8 @@ def page(found: Mapping[str, Any], out: Path) -> list[str]:
     if "sst" in found:
         lines += section_five_classes(found["sst"], figures, out)
         lines += section_figures(found["sst"], figures, out)
+    if {"sst", "sst_gaps"} <= set(found):
+        lines += section_gaps(found["sst"], found["sst_gaps"])
     if "squad" in found:
         lines += section_squad(found["squad"], figures, out)
     if "toy" in found:
@@ -71,7 +74,7 @@ def opening(found: Mapping[str, Any]) -> list[str]:
     lines += [
         "",
         "```",
-        "python experiments/diffmask/finetune.py sst5 --data-dir DATA --out WORK/sst5     # and squad; a GPU helps",
+        "python experiments/diffmask/finetune.py sst5 --data-dir DATA --out WORK/sst5     # a GPU helps; see README",
         "python experiments/diffmask/fit_probes.py --data-dir DATA --work WORK --jobs 4   # all probes",
         "python experiments/diffmask/sst.py --data-dir DATA --work WORK                   # Figures 5 to 8, stability",
         "python experiments/diffmask/squad.py --data-dir DATA --work WORK                 # Figures 2, 9, 10",
@@ -91,8 +94,9 @@ def summary(found: Mapping[str, Any]) -> list[str]:
     rows: list[Sequence[str]] = []
     if "sentiment" in found:
         rows += _two_classes(found["sentiment"]["sentiment"])
-    if "sst" in found:
-        rows += _five_classes(found["sst"])
+    for file, model in (("sst", "plain model"), ("sst_gaps", "model trained with gaps")):
+        if file in found:
+            rows += _five_classes(found[file], model)
     if "squad" in found:
         own = found["squad"]["input"]["answers_kept"]["0.5"]["all_layers"]
         wanted = f"{percent(paper.ANSWER_KEPT, 0)} of predictions (paper)"
@@ -135,7 +139,7 @@ def _two_classes(own: Mapping[str, Any]) -> list[Sequence[str]]:
     return rows
 
 
-def _five_classes(own: Mapping[str, Any]) -> list[Sequence[str]]:
+def _five_classes(own: Mapping[str, Any], model: str) -> list[Sequence[str]]:
     least: Mapping[str, Any] = paper.TARGETS
     rows: list[Sequence[str]] = []
     for kind, reading, words in (
@@ -144,17 +148,18 @@ def _five_classes(own: Mapping[str, Any]) -> list[Sequence[str]]:
         ("hidden", "mean", "mean over entries"),
         ("hidden", "top", "top entry"),
     ):
-        got = own["recipes"][kind][reading]
+        got, on_test = (part["recipes"][kind][reading] for part in (own, own["test"]))
         masked = least[f"sst5_{kind}_masked"]
         met = got["macro_f1_change"]["value"] >= -least["sst5_f1_loss"] and got["masked"]["value"] >= masked
         there = paper.SST_F1[kind]
         rows.append(
             [
-                f"five-class SST, {KINDS[kind]}, {words}: change in macro-F1, share masked, mean of 5 seeds",
+                f"five-class SST, {model}, {KINDS[kind]}, {words}: change in macro-F1, share masked, mean of 5 seeds",
                 f"no more than 1 point lost with at least {percent(masked, 0)} (paper:"
                 f" {there['masked_f1'] - paper.SST_F1['unmasked']:+.1f} with {there['masked']} %)",
                 f"{points(got['macro_f1_change'])} points with {with_sd(got['masked'], 100, 1)} %,"
-                f" n = {own['n_texts']}",
+                f" n = {own['n_texts']}; on test {points(on_test['macro_f1_change'])} with"
+                f" {with_sd(on_test['masked'], 100, 1)} %, n = {own['test']['n_texts']}",
                 verdict(met),
             ]
         )
@@ -163,7 +168,7 @@ def _five_classes(own: Mapping[str, Any]) -> list[Sequence[str]]:
         most = least[f"sst5_{kind}_sd"]
         rows.append(
             [
-                f"five-seed standard deviation of keep probabilities, {KINDS[kind]}",
+                f"{model}: five-seed standard deviation of keep probabilities, {KINDS[kind]}",
                 f"at most {most} (paper: {paper.SST_STABILITY[kind]})",
                 f"{got:.4f} (ddof 0: {own['stability'][kind]['ddof_0']:.4f})",
                 verdict(got <= most),
@@ -172,7 +177,12 @@ def _five_classes(own: Mapping[str, Any]) -> list[Sequence[str]]:
     lost = [seed for kind in KINDS for seed in own["recipes"][kind]["collapsed_seeds"]]
     runs = sum(own["recipes"][kind]["n_seeds"] for kind in KINDS)
     rows.append(
-        ["runs that collapsed at any layer", "none", f"{', '.join(lost) or 'none'} of {runs}", verdict(not lost)]
+        [
+            f"{model}: runs that collapsed at any layer",
+            "none",
+            f"{', '.join(lost) or 'none'} of {runs}",
+            verdict(not lost),
+        ]
     )
     return rows
 
@@ -207,6 +217,8 @@ def settings(found: Mapping[str, Any]) -> list[str]:
         }
     if "sst" in found:
         sources |= {f"five-class, {key}": run for key, run in found["sst"]["runs"].items()}
+    if "sst_gaps" in found:
+        sources |= {f"five-class, with gaps, {key}": run for key, run in found["sst_gaps"]["runs"].items()}
     if "squad" in found:
         sources |= {f"SQuAD, {kind}": found["squad"][kind] for kind in KINDS}
     if not sources:
