@@ -503,6 +503,28 @@ def test_remote_code_does_not_run(folder: Path, tmp_path: Path) -> None:
     assert not ran.exists()
 
 
+@pytest.mark.parametrize(
+    ("stored", "options", "computed"),
+    [
+        (torch.float16, {}, torch.float32),
+        (torch.float16, {"dtype": torch.float16}, torch.float16),
+        (torch.float16, {"dtype": "auto"}, torch.float16),
+        (torch.bfloat16, {}, torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_a_folder_in_half_precision(
+    folder: Path, stored: torch.dtype, options: dict[str, Any], computed: torch.dtype
+) -> None:
+    """On a CPU float16 is many times slower than float32, bfloat16 is not."""
+    module = tiny_models.build("bert").to(stored)
+    module.save_pretrained(folder)
+    model = whence.load(folder, **options)
+    assert {weight.dtype for weight in model.module.parameters()} == {computed}
+    for name, weight in model.module.named_parameters():
+        assert torch.equal(weight, module.get_parameter(name).to(computed)), "the numbers are those of the folder"
+
+
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     problem, advice = complaint(whence.FileError, whence.load, tmp_path / "nowhere")
     assert problem == f"no model folder {str(tmp_path / 'nowhere')!r}"

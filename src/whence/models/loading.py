@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from safetensors import SafetensorError
 from torch import nn
 
@@ -35,7 +36,7 @@ def load(
     labels: Sequence[str] | None = None,
     **options: Any,
 ) -> LayeredModel:
-    """Make a layered model from whatever you have. The model keeps its dtype and device and is never changed.
+    """Make a layered model from whatever you have. A loaded model keeps its dtype and device and is never changed.
 
     >>> import whence
     >>> whence.load().n_layers
@@ -53,7 +54,8 @@ def load(
         blocks: the layers, lowest first, where they are not found by themselves; always for plain modules.
         embedding: the word embedding, where it is not found by itself.
         labels: a plain module's label names.
-        options: passed on to `from_pretrained` (dtype, device_map, token, ...).
+        options: passed on to `from_pretrained` (dtype, device_map, token, ...). Without a dtype, weights that are
+            stored in float16 and stay on the CPU become float32: CPUs compute in float16 many times slower.
     """
     if isinstance(source, tuple):
         if len(source) != 2 or tokenizer is not None:
@@ -205,6 +207,8 @@ def _from_pretrained(
             f"{name!r} holds no weights for {', '.join(untrained[:3])}{', ...' if len(untrained) > 3 else ''}",
             f"its {task.replace('_', ' ')} head would be random: name the task it was trained for, or fine-tune it",
         )
+    if model.dtype == torch.float16 and model.device.type == "cpu" and not {"dtype", "torch_dtype"} & set(options):
+        model.float()
     tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of no tokenizer at all
         raise FileError(f"{name!r} holds no tokenizer", "save it there too: tokenizer.save_pretrained(folder)")
