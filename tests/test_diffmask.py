@@ -6,6 +6,7 @@ import functools
 import json
 import random
 import stat
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -383,6 +384,17 @@ def test_a_model_that_does_not_read_is_told(bert: whence.LayeredModel) -> None:
         bert.module.classifier.weight.zero_()  # type: ignore[union-attr,operator]
     with pytest.raises(whence.UsageError, match="says the same whatever the text is"):
         quick("input", bert)
+
+
+def test_probes_that_learned_nothing_are_told_and_kept(bert: whence.LayeredModel, tmp_path: Path) -> None:
+    with pytest.warns(whence.WhenceWarning, match="nothing learned: .* less than 5% of the tokens .* after 3 steps"):
+        quick("hidden", bert, start=9.0, learning_rate=1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", whence.WhenceWarning)
+        quick("hidden", bert, start=-3.0)
+        with pytest.raises(whence.WhenceWarning):
+            quick("hidden", bert, start=9.0, learning_rate=1e-4, folder=tmp_path / "it")
+    assert DiffMask.load(tmp_path / "it").fitted_ is not None, "saved before it was told"
 
 
 def test_masked_texts_that_hold_no_mask_are_refused() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from whence.diffmask import folder as folders
 from whence.diffmask.checkpoint import NAME as CHECKPOINT
-from whence.diffmask.fit import Fit, Progress
+from whence.diffmask.fit import LITTLE, Fit, Progress
 from whence.diffmask.folder import Fitted
 from whence.diffmask.objective import maskable
 from whence.diffmask.probes import KINDS, Kind, Probes
@@ -143,6 +143,11 @@ class DiffMask:
             for name in (CHECKPOINT, *folders.FILES):
                 remove_unfinished(path / name)
         run.processes.wait_for_everyone()  # nobody looks for the folder before it is there
+        if max(result.masked for result in self.fitted_.results) < LITTLE:
+            told = (
+                f"nothing learned: at every layer less than {LITTLE:.0%} of the tokens are dropped after {run.step:,}"
+            )
+            warnings.warn(f"{told} steps; train for more, or allow a larger margin", WhenceWarning, stacklevel=2)
         return self
 
     def explain(
