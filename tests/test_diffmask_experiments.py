@@ -320,7 +320,7 @@ def test_the_page_holds_the_numbers(folders: dict[str, Path]) -> None:
     assert "1h4 collapses at layer" in page
     assert "Table 2" not in page.split("## In short")[1], "no section without its file"
     links = [part.split(")")[0] for part in page.split("](")[1:]]
-    assert len(links) == 9
+    assert len(links) == 10
     for link in links:
         assert (folders["page"].parent / link).is_file(), link
 

@@ -88,26 +88,38 @@ def figure_8(found: Mapping[str, Any], folder: Path) -> Path:
 
 
 def sst_layers(found: Mapping[str, Any], folder: Path) -> Path:
-    """Agreement and share masked at each layer: five seeds of our recipe, and the two published ones."""
+    """Five seeds of our recipe, and the two published ones."""
+    groups: dict[str, dict[str, Any]] = {"whence, five seeds": {}, "released": {}, "paper": {}}
+    for key, run in found["runs"].items():
+        recipe = key.split("-")[1]
+        groups[recipe if recipe in groups else "whence, five seeds"][key] = run
+    return _layer_by_layer(groups, list(RECIPE_COLOURS.values()), folder / "sst-layers.png")
+
+
+def models_by_layer(plain: Mapping[str, Any], gaps: Mapping[str, Any], folder: Path) -> Path:
+    """Five seeds of our recipe on either model."""
+    seeds = {key: run for key, run in plain["runs"].items() if key in gaps["runs"]}
+    colours = [RECIPE_COLOURS["released"], RECIPE_COLOURS["whence"]]
+    return _layer_by_layer({"plain model": seeds, "with gaps": gaps["runs"]}, colours, folder / "sst-gaps-layers.png")
+
+
+def _layer_by_layer(groups: Mapping[str, Mapping[str, Any]], colours: Sequence[str], path: Path) -> Path:
+    """Agreement and share masked at each layer, a line a run, a colour a group."""
     figure, axes = pyplot.subplots(2, 2, figsize=(8, 4.6), layout="constrained", sharex=True, sharey=True)
     for row, kind in enumerate(("input", "hidden")):
-        for key, run in found["runs"].items():
-            its_kind, name = key.split("-")
-            if its_kind != kind:
-                continue
-            recipe = name if name in RECIPE_COLOURS else "whence"
-            label = None if name in "1234" else recipe if recipe != "whence" else "whence, five seeds"
-            values = (
-                [layer["agreement"]["value"] for layer in run["layers"]],
-                [layer["masked"] for layer in run["layers"]],
-            )
-            for ax, line in zip(axes[row], values, strict=True):
-                ax.plot(line, color=RECIPE_COLOURS[recipe], linewidth=1.2, alpha=0.8, label=label)
+        for (group, runs), colour in zip(groups.items(), colours, strict=True):
+            for number, run in enumerate(run for key, run in runs.items() if key.startswith(kind)):
+                values = (
+                    [layer["agreement"]["value"] for layer in run["layers"]],
+                    [layer["masked"] for layer in run["layers"]],
+                )
+                for ax, line in zip(axes[row], values, strict=True):
+                    ax.plot(line, color=colour, linewidth=1.2, alpha=0.8, label=None if number else group)
         for ax, what in zip(axes[row], ("agreement with the unmasked model", "share masked"), strict=True):
             ax.set_title(f"{kind}: {what}", fontsize=8, loc="left")
             _plain(ax, [layer["layer"] for layer in run["layers"]])
     axes[0, 0].legend(fontsize=7, frameon=False)
-    return _saved(figure, folder / "sst-layers.png")
+    return _saved(figure, path)
 
 
 def figure_2(found: Mapping[str, Any], folder: Path) -> Path:

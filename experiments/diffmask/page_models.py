@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import page_figures
 import paper
 from page_sst import KINDS, READINGS, every_run, stability_tables
-from wording import paragraph, percent, points, table, with_sd
+from wording import paragraph, percent, picture, points, table, with_sd
 
 NEUTRAL = 2  # of five classes
 
 
-def section_gaps(plain: Mapping[str, Any], gaps: Mapping[str, Any]) -> list[str]:
+def section_gaps(plain: Mapping[str, Any], gaps: Mapping[str, Any], figures: Path, page: Path) -> list[str]:
     """The model that was trained to answer alike with gaps, beside the plain one, on dev and on test."""
     model = gaps["model"]
     lines = ["", "## Five-class SST, a model trained with gaps"]
@@ -48,6 +50,7 @@ def section_gaps(plain: Mapping[str, Any], gaps: Mapping[str, Any]) -> list[str]
         rows,
     )  # fmt: skip
     lines += paragraph(_what_it_costs(plain, gaps))
+    lines += picture(page_figures.models_by_layer(plain, gaps, figures), page, "Both models, layer by layer")
     return lines + every_run(gaps) + stability_tables(gaps)
 
 

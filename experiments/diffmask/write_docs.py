@@ -45,7 +45,7 @@ def page(found: Mapping[str, Any], out: Path) -> list[str]:
         lines += section_five_classes(found["sst"], figures, out)
         lines += section_figures(found["sst"], figures, out)
     if {"sst", "sst_gaps"} <= set(found):
-        lines += section_gaps(found["sst"], found["sst_gaps"])
+        lines += section_gaps(found["sst"], found["sst_gaps"], figures, out)
     if "squad" in found:
         lines += section_squad(found["squad"], figures, out)
     if "toy" in found:
