@@ -165,7 +165,7 @@ def states_with_gaps(mask: torch.Tensor, block: torch.nn.Module, inputs: tuple, 
 
 
 def logits_with_gaps(batch: list[dict]) -> torch.Tensor:
-    """Gaps in the words of every fourth batch, else in the embeddings or in the states after a block."""
+    """Gaps in the words of one batch in four, else in the embeddings or in the states after a block."""
     if random.random() < 0.75:
         return logits_of(batch, gaps_after=random.choice([model.bert.embeddings, *model.bert.encoder.layer[:-1]]))
     return logits_of([with_gaps(row) for row in batch])

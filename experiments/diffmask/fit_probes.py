@@ -2,9 +2,10 @@
 
     python experiments/diffmask/fit_probes.py --data-dir DATA --work WORK --jobs 4
 
-WORK holds the fine-tuned models of finetune.py (sst5, squad); the probes go to WORK/probes/NAME. A run that is already
-there is passed over, one that was killed goes on. Settings were chosen on held-out training sentences, but for the
-learning rate of five-class hidden states (dev) and the model with gaps (all parts had been seen, see docs/diffmask.md).
+WORK holds the fine-tuned models of finetune.py (sst5, sst5-gaps, squad); the probes go to WORK/probes/NAME. A run that
+is already there is passed over, one that was killed goes on. Settings were chosen on held-out training sentences, but
+for the learning rate of five-class hidden states (dev) and the model with gaps (all parts had been seen, see
+docs/diffmask.md).
 """
 
 import argparse

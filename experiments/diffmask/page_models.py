@@ -9,7 +9,7 @@ from typing import Any
 import page_figures
 import paper
 from page_sst import KINDS, READINGS, every_run, stability_tables
-from wording import paragraph, percent, picture, points, table, with_sd
+from wording import agreement_at, mean, paragraph, percent, picture, points, table, with_sd
 
 NEUTRAL = 2  # of five classes
 
@@ -96,7 +96,7 @@ def section_models(rounds: Sequence[Mapping[str, Any]]) -> list[str]:
             [
                 run["name"], _fine_tuning(model), f"{model['dev']['accuracy']:.3f}",
                 f"{100 * run['macro_f1']['none']:.1f}, {100 * run['test_macro_f1']['none']:.1f}",
-                margins, f"{settings['steps']:,}", _mean_at(run["held_out"]), _mean_at(run["dev"]),
+                margins, f"{settings['steps']:,}", agreement_at(run["held_out"]), agreement_at(run["dev"]),
                 f"{points_gained(run):+.1f}", f"{points_gained(run, 'test_macro_f1'):+.1f}",
             ]
         )  # fmt: skip
@@ -118,10 +118,10 @@ def section_models(rounds: Sequence[Mapping[str, Any]]) -> list[str]:
         rows,
     )  # fmt: skip
     least = paper.TARGETS["sst5_hidden_masked"]
-    enough = [run for _, run in runs if _mean(run["dev"]["masked"]) >= least]
+    enough = [run for _, run in runs if mean(run["dev"]["masked"]) >= least]
     pairs = [(points_gained(run), points_gained(run, "test_macro_f1")) for run in enough]
-    good = [run for _, run in runs if _mean(run["held_out"]["masked"]) >= least]
-    best = max(good, key=lambda run: _mean(run["held_out"]["agreement"]))
+    good = [run for _, run in runs if mean(run["held_out"]["masked"]) >= least]
+    best = max(good, key=lambda run: mean(run["held_out"]["agreement"]))
     return lines + paragraph(
         f"""With at least {percent(least, 0)} masked at most one point is lost on dev in
         {sum(dev >= -1 for dev, _ in pairs)} of {len(pairs)} runs, on test in {sum(test >= -1 for _, test in pairs)}, on
@@ -149,12 +149,4 @@ def _fine_tuning(model: Mapping[str, Any]) -> str:
 
 def points_gained(run: Mapping[str, Any], part: str = "macro_f1") -> float:
     """The change of macro-F1 under masking, mean over entries, in points."""
-    return 100 * (_mean([value for layer, value in run[part].items() if layer != "none"]) - run[part]["none"])
-
-
-def _mean_at(part: Mapping[str, Any]) -> str:
-    return f"{_mean(part['agreement']):.3f} at {_mean(part['masked']):.3f}"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    return 100 * (mean([value for layer, value in run[part].items() if layer != "none"]) - run[part]["none"])

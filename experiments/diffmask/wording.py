@@ -50,6 +50,15 @@ def with_sd(number: Mapping[str, Any], scale: float = 1.0, digits: int = 3) -> s
     return f"{scale * number['value']:.{digits}f}{sd}"
 
 
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def agreement_at(part: Mapping[str, Sequence[float]]) -> str:
+    """Agreement at the share masked, means over entries."""
+    return f"{mean(part['agreement']):.3f} at {mean(part['masked']):.3f}"
+
+
 def layer_name(layer: Any) -> str:
     return "words" if layer == "words" else str(layer)
 

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import paper
+from page_differences import section_differences
 from page_models import section_gaps
-from page_rest import section_differences, section_sweep, section_table_2, section_toy
 from page_squad import section_squad
 from page_sst import KINDS, section_figures, section_five_classes, section_shipped
+from page_sweep import section_sweep
+from page_table2 import section_table_2
+from page_toy import section_toy
 from wording import between, paragraph, percent, points, table, verdict, with_sd
 
 ROOT = Path(__file__).parents[2]
