@@ -96,8 +96,8 @@ def _lessons_of_round_4(runs: Mapping[str, Any], two_seed_sd: Mapping[str, float
         f"""A smaller learning rate makes seeds agree: the standard deviation of two seeds on dev is
         {two_seed_sd["4a2, 4a9"]:.3f} at 0.002 and {two_seed_sd["4p3s0, 4p3s1"]:.3f} at 0.0005; narrower probes
         ({two_seed_sd["4p1s0, 4p1s1"]:.3f}), nearer limits of the logits ({two_seed_sd["4a8, 4a10"]:.3f}) and 16,000
-        sentences of IMDb beside those of SST ({two_seed_sd["4p2s0, 4p2s1"]:.3f}) do less. This choice alone was made
-        on dev.""",
+        sentences of IMDb beside those of SST ({two_seed_sd["4p2s0, 4p2s1"]:.3f}) do less. Of the recipe this alone was
+        chosen on dev.""",
         f"""Five classes, hidden states, plain model: nothing tried keeps macro-F1 at two thirds masked. 4a2 loses
         {lost["4a2"]:.1f} points ({at["4a2"]}), 4a7 with a smaller margin {lost["4a7"]:.1f}
         ({at["4a7"]}), 4a6 with more texts {lost["4a6"]:.1f} ({at["4a6"]}).""",

@@ -1,0 +1,35 @@
+"""Probes after a few steps, for tests of all that is done with probes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import TEXTS
+from torch import Tensor
+
+import whence
+from whence import DiffMask
+from whence.diffmask.probes import Kind
+
+KINDS: tuple[Kind, ...] = ("input", "hidden")
+every_kind = pytest.mark.parametrize("kind", KINDS)
+QUICK: dict[str, Any] = {"steps": 3, "batch_size": 2, "start": 0.0, "warm_up": 0, "learning_rate": 0.05}
+
+
+def quick(kind: Kind, model: whence.LayeredModel, texts: Any = (), **changes: Any) -> DiffMask:
+    """Probes after a few steps: good for nothing but tests."""
+    fitting = {name: changes.pop(name) for name in ("seed", "held_out", "folder", "progress") if name in changes}
+    probes = DiffMask(kind, **{**QUICK, **changes})
+    return probes.fit(model, texts or TEXTS * 2, validations=1, **fitting)
+
+
+def weights(probes: DiffMask) -> dict[str, Tensor]:
+    assert probes.fitted_ is not None
+    return dict(probes.fitted_.probes.state_dict())
+
+
+def same(one: DiffMask, other: DiffMask) -> bool:
+    a, b = weights(one), weights(other)
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
