@@ -124,7 +124,7 @@ def test_the_metric_on_paper() -> None:
     assert (both["kl"], both["kl_sd_over_texts"]) == pytest.approx((even["kl"] / 2, even["kl"] / 2))
 
 
-def test_one_hot_erasure_is_as_far_from_the_truth_as_the_paper_says(examples: list[Example]) -> None:
+def test_acceptance_2_one_hot_erasure_is_as_far_from_the_truth_as_the_paper_says(examples: list[Example]) -> None:
     counted = [example for example in examples if example.relevant.any()][:4_000]
     found = toy.against_the_truth(toy.one_hot_erasure(counted), counted)
     assert found["js"] == pytest.approx(0.2614, abs=0.008)
@@ -198,3 +198,13 @@ def test_the_record_holds_what_was_asked_for() -> None:
         for metric in ("kl", "js"):
             if row[metric] is not None:
                 assert row[metric] == pytest.approx(np.mean([run["rows"][name][metric] for run in record["runs"]]))
+
+
+def test_acceptance_8_the_probes_of_the_record_keep_every_word_and_of_the_states_those_asked_about() -> None:
+    """The truth is known: all inputs are read, and half of the states, those of the two digits, are counted."""
+    for run in json.loads((HERE / "results" / "toy.json").read_text())["runs"]:
+        probes = {result["layer"]: result for result in run["hidden_probes"]}
+        assert (probes["words"]["masked"], probes[0]["masked"]) == pytest.approx((0, 0), abs=0.01)
+        assert probes[1]["masked"] == pytest.approx(0.5, abs=0.03)
+        assert probes[1]["agreement"] >= 0.99
+        assert run["rows"]["DiffMask, hidden"]["js"] <= 0.01, "which states, not only how many"
