@@ -129,7 +129,7 @@ def integrated_gradients(
 ) -> list[dict]:
     def ours(texts: list[str]) -> Scores:
         settings = {"steps": STEPS, "baseline": model.tokenizer.masking, "special": True}
-        return [e.scores for e in whence.explain(model, texts, "integrated_gradients", layers="words", **settings)]
+        return [e.scores for e in whence.explain(model, texts, "integrated_gradients", layers="embeddings", **settings)]
 
     def captum(internal_batch_size: int | None) -> Callable[[list[str]], Scores]:
         def run(texts: list[str]) -> Scores:
@@ -151,7 +151,7 @@ def integrated_gradients(
 
     def as_interpreto(texts: list[str]) -> Scores:
         settings = {"steps": STEPS, "rule": "trapezoid", "baseline": "zero", "special": True}
-        found = whence.explain(model, texts, "integrated_gradients", layers="words", **settings)
+        found = whence.explain(model, texts, "integrated_gradients", layers="embeddings", **settings)
         return [e.scores[:, [not token.special for token in e.tokens]] for e in found]
 
     slow = {f"captum, {each} at a time": captum(each) for each in (5, 1)}
@@ -167,7 +167,7 @@ def occlusion(
 ) -> list[dict]:
     def ours(texts: list[str]) -> Scores:
         settings = {"window": WINDOW, "baseline": model.tokenizer.masking, "special": True}
-        return [e.scores for e in whence.explain(model, texts, "occlusion", layers="words", **settings)]
+        return [e.scores for e in whence.explain(model, texts, "occlusion", layers="embeddings", **settings)]
 
     def captum(per_eval: int) -> Callable[[list[str]], Scores]:
         def run(texts: list[str]) -> Scores:
@@ -187,7 +187,7 @@ def occlusion(
         evaluate(model, [length for length in lengths for _ in range(length - WINDOW + 2)])
 
     def as_interpreto(texts: list[str]) -> Scores:
-        found = whence.explain(model, texts, "leave_one_out", layers="words", baseline="mask")
+        found = whence.explain(model, texts, "leave_one_out", layers="embeddings", baseline="mask")
         return [e.scores[:, [not token.special for token in e.tokens]] for e in found]
 
     peers = {"captum, default (1 at a time)": captum(1)}
@@ -202,7 +202,7 @@ def occlusion(
 def shapley(model: whence.LayeredModel, texts: list[str], few: list[str], repeats: int, interpreto: bool) -> list[dict]:
     def ours(texts: list[str]) -> Scores:
         settings = {"samples": ORDERS, "baseline": model.tokenizer.masking, "special": True}
-        return [e.scores for e in whence.explain(model, texts, "shapley", layers="words", **settings)]
+        return [e.scores for e in whence.explain(model, texts, "shapley", layers="embeddings", **settings)]
 
     def captum(per_eval: int) -> Callable[[list[str]], Scores]:
         def run(texts: list[str]) -> Scores:

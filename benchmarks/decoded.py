@@ -29,7 +29,7 @@ from attribution import ORDERS, STEPS, WINDOW, backward, batches, sentences
 
 import whence
 from whence.methods.decoded import decoded
-from whence.models.decoder import MOST_LOGITS, Decoder
+from whence.models.head import MOST_LOGITS, Head
 
 TARGET = 1.3  # times the bare passes, at most
 
@@ -47,7 +47,7 @@ class Counts:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="sentiment", help="an embedded model, a folder or a hub id of a classifier")
-    parser.add_argument("--decoder", help="the language model of its head, where the model has none")
+    parser.add_argument("--head", help="the language model of its head, where the model has none")
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--data", type=Path, help="a folder with sst2.parquet; otherwise the embedded reviews serve")
     parser.add_argument("--shapley-sentences", type=int, default=20, help="how many Shapley sampling gets")
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    model = whence.load(options.model, decoder=options.decoder)
+    model = whence.load(options.model, head=options.head)
     model.module.to(options.device).eval()
     texts = sst2_dev(options.data)[: options.sentences] if options.data else sentences(options.sentences)
     few = texts[:: max(1, len(texts) // options.shapley_sentences)]
@@ -72,7 +72,7 @@ def main() -> None:
         "rows": rows,
         **conclusions(rows),
         "model": model.record.id,
-        "decoder": model.decoder.name if model.decoder else None,
+        "head": model.head.name if model.head else None,
         "sentences": len(texts),
         "tokens": sum(len(model.encode(text)) for text in texts),
         "settings": {"steps": STEPS, "window": WINDOW, "orders": ORDERS, "repeats": options.repeats,
@@ -101,7 +101,7 @@ def budget(model: whence.LayeredModel) -> int:
 def counted(model: whence.LayeredModel, texts: list[str]) -> tuple[Counts, int]:
     """The passes of one call, counted where they happen: at the encoder, in autograd and at the head."""
     counts = Counts()
-    head = model.decoder
+    head = model.head
     assert head is not None
 
     def read(rows: torch.Tensor) -> torch.Tensor:
@@ -109,26 +109,26 @@ def counted(model: whence.LayeredModel, texts: list[str]) -> tuple[Counts, int]:
         return head.read(rows)
 
     whence.explain(model, texts[:2], "decoded_grad_cam")
-    gradients, in_blocks = torch.autograd.grad, Decoder.in_blocks
+    gradients, in_blocks = torch.autograd.grad, Head.in_blocks
 
     def counting_gradients(*args: Any, **settings: Any) -> Any:
         counts.backwards += 1
         return gradients(*args, **settings)
 
-    def counting_blocks(decoder: Decoder, states: torch.Tensor) -> Any:
+    def counting_blocks(head: Head, states: torch.Tensor) -> Any:
         counts.head_passes += 1
-        return in_blocks(decoder, states)
+        return in_blocks(head, states)
 
     def forward(*everything: Any) -> None:
         counts.forwards += 1
 
     hook = model.module.base_model.register_forward_hook(forward)
-    torch.autograd.grad, Decoder.in_blocks = counting_gradients, counting_blocks  # type: ignore[assignment]
+    torch.autograd.grad, Head.in_blocks = counting_gradients, counting_blocks  # type: ignore[assignment]
     try:
-        explain(replace(model, decoder=replace(head, read=read)), texts, "decoded_grad_cam", layers="all")
+        explain(replace(model, head=replace(head, read=read)), texts, "decoded_grad_cam", layers="all")
     finally:
         hook.remove()
-        torch.autograd.grad, Decoder.in_blocks = gradients, in_blocks  # type: ignore[assignment]
+        torch.autograd.grad, Head.in_blocks = gradients, in_blocks  # type: ignore[assignment]
     return counts, len(batches(model, [len(model.encode(text)) for text in texts]))
 
 
@@ -146,10 +146,10 @@ def contestants(
         "decoded Grad-CAM, all layers": (texts, "decoded_grad_cam", {"layers": "all"}),
         "decoded gradient x input, all layers (no zeros)": (texts, decoded("gradient_x_input"), {"layers": "all"}),
         "Grad-CAM, all layers, not decoded": (texts, "grad_cam", {"layers": "all"}),
-        "integrated gradients": (texts, "integrated_gradients", {"layers": "words", "steps": STEPS, **mask}),
-        "occlusion": (texts, "occlusion", {"layers": "words", "window": WINDOW, **mask}),
+        "integrated gradients": (texts, "integrated_gradients", {"layers": "embeddings", "steps": STEPS, **mask}),
+        "occlusion": (texts, "occlusion", {"layers": "embeddings", "window": WINDOW, **mask}),
         "decoded Grad-CAM, Shapley's sentences": (few, "decoded_grad_cam", {"layers": "all"}),
-        "Shapley sampling": (few, "shapley", {"layers": "words", "samples": ORDERS, **mask}),
+        "Shapley sampling": (few, "shapley", {"layers": "embeddings", "samples": ORDERS, **mask}),
     }
     runs: dict[str, tuple[int, Callable[[], None]]] = {
         name: (len(given), partial(explain, model, given, method, **settings))
@@ -166,7 +166,7 @@ def bare(model: whence.LayeredModel, lengths: list[int], head_rows: list[int]) -
     """The passes and nothing else: encoder forward and backward over the texts, the head over that many states."""
     for ids, mask in batches(model, lengths):
         backward(model, ids, mask)
-    head = model.decoder
+    head = model.head
     assert head is not None
     block = MOST_LOGITS[model.device.type] // head.n_vocabulary
     dtype = next(model.stack.embedding.parameters()).dtype

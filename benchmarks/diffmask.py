@@ -24,15 +24,15 @@ from pathlib import Path
 import torch
 
 import whence
-from whence.diffmask.diffmask import DiffMask
-from whence.diffmask.divergence import divergence
-from whence.diffmask.fit import Fit
-from whence.diffmask.lookahead import Lookahead
-from whence.diffmask.objective import mixed, penalty
-from whence.diffmask.probes import Kind, Probes
-from whence.diffmask.recipes import recipe_for
 from whence.embedded import reviews
 from whence.explanation import Layer
+from whence.learned.diffmask import DiffMask
+from whence.learned.divergence import divergence
+from whence.learned.fit import Fit
+from whence.learned.lookahead import Lookahead
+from whence.learned.objective import mixed, penalty
+from whence.learned.probes import Kind, Probes
+from whence.learned.recipes import recipe_for
 from whence.models.batching import batches, usual_batch_tokens
 from whence.models.inputs import Inputs
 
@@ -138,7 +138,7 @@ def step_times(model: whence.LayeredModel, kind: Kind, batch_size: int, rounds: 
 
 def explanation_times(model: whence.LayeredModel, kind: Kind, n_sentences: int, repeats: int) -> dict:
     """Seconds of a forward pass with the probes, and of the model's own forward pass, on the same batches."""
-    probes = DiffMask.shipped("sentiment", kind)
+    probes = DiffMask.embedded("sentiment", kind)
     texts = [review["text"] for review in reviews()]
     encodings = [model.encode(texts[place % len(texts)]) for place in range(n_sentences)]
     grouped = [
@@ -172,7 +172,7 @@ def timed(model: whence.LayeredModel, work: Callable[[], object]) -> float:
 
 
 def _layers(model: whence.LayeredModel) -> tuple[Layer, ...]:
-    return ("words", *range(model.n_layers + 1))
+    return ("embeddings", *range(model.n_layers + 1))
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from attribution import resident, sentences
 from decoded import sst2_dev
 
 import whence
-from whence.games.masked import MaskedTexts
-from whence.games.play import play
-from whence.games.sets import Contestant
+from whence.engine.masked import MaskedTexts
+from whence.engine.play import play
+from whence.engine.sets import Contestant
 from whence.metrics.curves import GAMES, GRID
 
 METHODS: dict[str, dict[str, Any]] = {

@@ -17,5 +17,5 @@ torch.set_num_threads(1)  # tiny matrices: more threads only get in each other's
 @pytest.fixture
 def bert() -> whence.LayeredModel:
     """A tiny classifier of its own for this test, free to be spoilt, with the head of a tiny language model."""
-    decoder = tiny_models.tiny("bert", "masked_lm")
-    return whence.load(tiny_models.build("bert"), tiny_models.wordpiece(), decoder=decoder)
+    head = tiny_models.tiny("bert", "masked_lm")
+    return whence.load(tiny_models.build("bert"), tiny_models.wordpiece(), head=head)

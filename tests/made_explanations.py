@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from whence.explanation import Cost, ExplainedTarget, Explanation, Layer, Meaning, ModelRecord, Prediction, Token
-from whence.words import word_spans
+from whence.units import word_spans
 
 
 def made(
     text: str,
-    layers: Sequence[Layer] = ("words",),
+    layers: Sequence[Layer] = ("embeddings",),
     scores: Any = None,
     *,
     signed: bool = True,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import whence
 from whence import DiffMask
-from whence.diffmask.probes import Kind
+from whence.learned.probes import Kind
 
 KINDS: tuple[Kind, ...] = ("input", "hidden")
 every_kind = pytest.mark.parametrize("kind", KINDS)

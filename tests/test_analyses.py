@@ -13,15 +13,15 @@ import pytest
 from made_explanations import made
 from matplotlib import pyplot
 
-from whence.diffmask.analyses import answers_kept, dropped_at, dropped_by_layer, keep_by_layer, layers_kept
-from whence.diffmask.token_groups import SENTIMENTS, part_of_speech_groups, sentiment_groups, special_token_groups
 from whence.errors import UsageError
 from whence.explanation import Explanation, ModelRecord, Prediction, Token
+from whence.learned.analyses import answers_kept, dropped_at, dropped_by_layer, keep_by_layer, layers_kept
+from whence.learned.token_groups import SENTIMENTS, part_of_speech_groups, sentiment_groups, special_token_groups
 from whence.part_of_speech import Tagger, spaced_spans
 from whence.render.diffmask_figures import plot_dropped_by_layer, plot_keep_by_layer, plot_layers_kept
 
 TAGGER = Tagger({"bias": {"NN": 1.0}}, {"good": "JJ", "bad": "JJ", "is": "VBZ", "n't": "RB", "'s": "VBZ"}, ("NN",))
-LAYERS = ("words", 0, 1)
+LAYERS = ("embeddings", 0, 1)
 
 
 def kept(text: str, *columns: tuple[float, ...], **options: Any) -> Explanation:
@@ -136,7 +136,7 @@ def test_tokens_without_a_group_are_left_out() -> None:
 def test_keep_by_layer_by_hand() -> None:
     frame = keep_by_layer([ONE, OTHER], GROUPS)
     found = frame[frame["group"] == "ADJ"]
-    assert found["layer"].to_list() == ["words", 0, 1]
+    assert found["layer"].to_list() == ["embeddings", 0, 1]
     assert found["mean"].to_list() == pytest.approx([0.8, 0.6, 0.7])
     assert found["low"].to_list() == pytest.approx([0.6, 0.3, 0.6])
     assert found["high"].to_list() == pytest.approx([1.0, 0.9, 0.8])
@@ -190,15 +190,15 @@ def test_intervals_are_those_of_texts_drawn_one_by_one() -> None:
 
 
 def test_the_layer_that_drops_a_token() -> None:
-    assert dropped_at(ONE) == [1, None, "words", None]
+    assert dropped_at(ONE) == [1, None, "embeddings", None]
     assert dropped_at(OTHER) == [0, None, 1]  # "bad" is done without at layer 0, but kept again at the top
-    assert dropped_at(ONE, above=0.85) == [1, 1, "words", None]
+    assert dropped_at(ONE, above=0.85) == [1, 1, "embeddings", None]
 
 
 def test_shares_dropped_by_layer() -> None:
     frame = dropped_by_layer([ONE, OTHER], GROUPS)
     shares = {group: rows["mean"].to_list() for group, rows in frame.groupby("group")}
-    assert frame["layer"].to_list()[:4] == ["words", 0, 1, "kept"]
+    assert frame["layer"].to_list()[:4] == ["embeddings", 0, 1, "kept"]
     assert shares == {"ADJ": [0, 0, 0, 1], "NOUN": [1, 0, 0, 0], "[CLS]": [0, 0.5, 0.5, 0], "[SEP]": [0, 0, 0.5, 0.5]}
 
 
@@ -234,7 +234,9 @@ def test_what_cannot_be_looked_at() -> None:
         layers_kept([], [])
     with pytest.raises(UsageError, match="explanation 1 has 3 tokens, but groups for 4"):
         layers_kept([ONE, OTHER], [GROUPS[0], GROUPS[0]])
-    with pytest.raises(UsageError, match=r"explanation 1 has layers \('words',\), the first \('words', 0, 1\)"):
+    with pytest.raises(
+        UsageError, match=r"explanation 1 has layers \('embeddings',\), the first \('embeddings', 0, 1\)"
+    ):
         layers_kept([ONE, made("bad", signed=False)], GROUPS)
     with pytest.raises(UsageError, match="no token has a group"):
         layers_kept([OTHER], [[None, None, None]])
@@ -305,7 +307,7 @@ def test_figures_go_where_they_are_told_and_show_names_as_they_are() -> None:
 
 @pytest.mark.usefixtures("_closed")
 def test_many_layers_and_many_groups_are_drawn() -> None:
-    layers = ("words", *range(33))
+    layers = ("embeddings", *range(33))
     explanations = [made("w " * 30, layers, signed=False, seed=seed) for seed in range(3)]
     groups: list[list[str | None]] = [[f"group {i % 30}" for i in range(32)] for _ in explanations]
     ax = plot_keep_by_layer(keep_by_layer(explanations, groups))

@@ -131,7 +131,7 @@ def test_layered_model_resumes_at_every_layer(encoder):
     inputs = model.collate([model.encode(text) for text in TEXTS])
     states = model.states(inputs)
     torch.testing.assert_close(states.logits.softmax(dim=-1)[:, 1], states.logits.diff(dim=-1)[:, 0].sigmoid())
-    for layer in ("words", *range(model.n_layers + 1)):
+    for layer in ("embeddings", *range(model.n_layers + 1)):
         torch.testing.assert_close(model.resume(layer, states.at(layer), inputs), states.logits, atol=1e-6, rtol=0)
 
 

@@ -45,7 +45,7 @@ def audit():
 def test_numbers_are_those_of_scipy_on_what_transformers_gives(queries):
     model = tiny_models.tiny("bert")
     audit = audit_attention(model, TEXTS, measures=["gradient"], queries=queries)
-    explanations = whence.explain(model, TEXTS, "gradient", layers="words")
+    explanations = whence.explain(model, TEXTS, "gradient", layers="embeddings")
     taus = {}
     for explanation in explanations:
         words = np.array([not token.special for token in explanation.tokens])
@@ -55,7 +55,7 @@ def test_numbers_are_those_of_scipy_on_what_transformers_gives(queries):
             received = {"all": maps.mean(axis=1), "first": maps[:, 0], "last": maps[:, -1]}[queries]
             rows = {None: received.mean(axis=0), 1: received[0], 2: received[1]}
             for head, row in rows.items():
-                found = kendalltau(row[words], np.abs(explanation.row("words"))[words]).statistic
+                found = kendalltau(row[words], np.abs(explanation.row("embeddings"))[words]).statistic
                 taus.setdefault((layer, head), []).append(found)
     assert len(audit.agreements) == len(taus) == 3 * 3
     for row in audit.agreements:

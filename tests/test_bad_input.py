@@ -316,7 +316,12 @@ def test_no_layer() -> None:
 
 
 def test_layers_from_the_top_and_in_any_order() -> None:
-    assert whence.explain(tiny("bert"), SHORT, "random", layers=[2, -1, 2, "words", 0]).layers == ("words", 0, 2, 3)
+    assert whence.explain(tiny("bert"), SHORT, "random", layers=[2, -1, 2, "embeddings", 0]).layers == (
+        "embeddings",
+        0,
+        2,
+        3,
+    )
     assert whence.explain(tiny("bert"), SHORT, "random", layers=np.arange(2)).layers == (0, 1)
 
 

@@ -54,7 +54,7 @@ def scores(model: whence.LayeredModel, method: str, text: str = "good bad film",
 FROM_ZERO, FROM_MASK = [2.0, -3.0, 0.25], [1.5, -3.5, -0.25]
 
 
-@pytest.mark.parametrize("layer", ["words", 0, 1])
+@pytest.mark.parametrize("layer", ["embeddings", 0, 1])
 def test_gradients_of_a_sum(adding: whence.LayeredModel, layer: str | int) -> None:
     assert scores(adding, "gradient", layers=layer)[0].tolist() == [1.0, 1.0, 1.0]
     assert scores(adding, "gradient_x_input", layers=layer)[0].tolist() == FROM_ZERO
@@ -62,7 +62,7 @@ def test_gradients_of_a_sum(adding: whence.LayeredModel, layer: str | int) -> No
     assert scores(adding, "smooth_grad", layers=layer)[0] == pytest.approx([1.0, 1.0, 1.0])
 
 
-@pytest.mark.parametrize("layer", ["words", 0, 1])
+@pytest.mark.parametrize("layer", ["embeddings", 0, 1])
 @pytest.mark.parametrize(
     "method",
     ["integrated_gradients", "gradient_shap", "deep_lift_shap", "leave_one_out", "shapley", "kernel_shap"],
@@ -99,7 +99,7 @@ def test_a_product_is_shared_evenly() -> None:
         found = scores(model, method, baseline="zero", **settings)[0]
         assert found == pytest.approx([-3.0, -3.0, 0.0], abs=0.35 if method == "shapley" else 1e-4)
     assert scores(model, "leave_one_out", baseline="zero")[0].tolist() == [-6.0, -6.0, 0.0]
-    assert scores(model, "gradient_x_input", layers="words")[0].tolist() == [-6.0, -6.0, 0.0]
+    assert scores(model, "gradient_x_input", layers="embeddings")[0].tolist() == [-6.0, -6.0, 0.0]
 
 
 def test_standard_error_of_shapley() -> None:

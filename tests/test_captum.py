@@ -39,7 +39,7 @@ class Captum:
         self.target = int(self.forward(self.ids).argmax())
         bert = model.module.base_model
         self.layers = {
-            "words": bert.embeddings.word_embeddings,
+            "embeddings": bert.embeddings.word_embeddings,
             0: bert.embeddings,
             **dict(enumerate(bert.encoder.layer, 1)),
         }
@@ -48,7 +48,7 @@ class Captum:
         return self.module(input_ids=ids, attention_mask=self.mask.expand(len(ids), -1)).logits
 
 
-def question_of(model: whence.LayeredModel, text: str = TEXT, layers: tuple = ("words",)) -> Question:
+def question_of(model: whence.LayeredModel, text: str = TEXT, layers: tuple = ("embeddings",)) -> Question:
     inputs = model.collate([model.encode(text)])
     states = model.states(inputs)
     tokens = [encoding.tokens for encoding in inputs.encodings]
@@ -62,7 +62,7 @@ def summed(attributions: torch.Tensor) -> np.ndarray:
 
 def test_gradient_x_input_at_every_layer(model: whence.LayeredModel) -> None:
     oracle = Captum(model)
-    explanation = whence.explain(model, TEXT, "gradient_x_input", layers=["words", "all"])
+    explanation = whence.explain(model, TEXT, "gradient_x_input", layers=["embeddings", "all"])
     assert explanation.cost.forwards == explanation.cost.backwards == 1, "all layers cost one pass each way"
     for layer in explanation.layers:
         method = captum.attr.LayerGradientXActivation(oracle.forward, oracle.layers[layer])
@@ -74,15 +74,15 @@ def test_gradient_x_input_at_every_layer(model: whence.LayeredModel) -> None:
 
 def test_gradient_norm(model: whence.LayeredModel) -> None:
     oracle = Captum(model)
-    words = oracle.layers["words"](oracle.ids).detach().requires_grad_()
+    words = oracle.layers["embeddings"](oracle.ids).detach().requires_grad_()
     logits = oracle.module(inputs_embeds=words, attention_mask=oracle.mask).logits
     expected = torch.autograd.grad(logits[0, oracle.target], words)[0].norm(dim=-1)[0]
-    found = whence.explain(model, TEXT, "gradient", layers="words").scores[0]
+    found = whence.explain(model, TEXT, "gradient", layers="embeddings").scores[0]
     np.testing.assert_allclose(found, expected.numpy(), **CLOSE)
 
 
 @pytest.mark.parametrize("rule", ["gauss_legendre", "left", "right", "middle", "trapezoid"])
-@pytest.mark.parametrize("layer", ["words", 0, 1, 2, 3])
+@pytest.mark.parametrize("layer", ["embeddings", 0, 1, 2, 3])
 def test_integrated_gradients(model: whence.LayeredModel, rule: str, layer: str | int) -> None:
     oracle, steps = Captum(model), 20
     name = "gausslegendre" if rule == "gauss_legendre" else f"riemann_{rule}"
@@ -150,15 +150,17 @@ def test_shapley_sampling_with_the_same_orders(model: whence.LayeredModel) -> No
 def exact_shapley(model: whence.LayeredModel, text: str) -> np.ndarray:
     """By definition: every order of the words, one at a time."""
     question = question_of(model, text)
-    words, nothing = question.states.words, BaselineStates(question, "mask").at("words")
-    players = removable(question, "words", None)[0].nonzero()[:, 0].tolist()
+    words, nothing = question.states.embeddings, BaselineStates(question, "mask").at("embeddings")
+    players = removable(question, "embeddings", None)[0].nonzero()[:, 0].tolist()
 
     def value(present: frozenset[int]) -> float:
         hidden = nothing.clone()
         keep = [i for i in range(words.shape[1]) if i not in players or i in present]
         hidden[:, keep] = words[:, keep]
         with torch.no_grad():
-            return float(question.selection.of(model.resume("words", hidden, question.inputs), question.inputs.mask))
+            return float(
+                question.selection.of(model.resume("embeddings", hidden, question.inputs), question.inputs.mask)
+            )
 
     known: dict[frozenset[int], float] = {}
     shares = np.zeros(words.shape[1])
@@ -187,9 +189,9 @@ def test_exact_shapley_values(model: whence.LayeredModel) -> None:
 @pytest.mark.parametrize("method", ["shapley", "kernel_shap"])
 def test_efficiency_axiom(model: whence.LayeredModel, method: str) -> None:
     question = question_of(model)
-    nothing = BaselineStates(question, "mask").at("words")
-    start = torch.where(removable(question, "words", None)[..., None], nothing, question.states.words)
-    lost = question.value - question.values("words", torch.tensor([0]), lambda chunk: start)
+    nothing = BaselineStates(question, "mask").at("embeddings")
+    start = torch.where(removable(question, "embeddings", None)[..., None], nothing, question.states.embeddings)
+    lost = question.value - question.values("embeddings", torch.tensor([0]), lambda chunk: start)
     for samples in (3, 30):
         assert whence.explain(model, TEXT, method, samples=samples).scores.sum() == pytest.approx(float(lost), abs=1e-4)
 
@@ -206,7 +208,7 @@ def test_kernel_shap_by_captum(model: whence.LayeredModel) -> None:
     np.testing.assert_allclose(found.scores, expected.detach().numpy(), atol=2e-2)
 
 
-@pytest.mark.parametrize("layer", ["words", 0, 1])
+@pytest.mark.parametrize("layer", ["embeddings", 0, 1])
 def test_deep_lift_shap_on_a_small_classifier(layer: str | int) -> None:
     plain = tiny_models.tiny_plain("mlp")
     module, inputs = plain.module, plain.collate([plain.encode(TEXT)])
@@ -248,7 +250,7 @@ def test_deep_lift_shap_on_a_transformer(model: whence.LayeredModel) -> None:
         def forward(self, words: torch.Tensor) -> torch.Tensor:
             return self.module(inputs_embeds=words, attention_mask=oracle.mask.expand(len(words), -1)).logits
 
-    words, nothing = (oracle.layers["words"](ids).detach() for ids in (oracle.ids, oracle.masked))
+    words, nothing = (oracle.layers["embeddings"](ids).detach() for ids in (oracle.ids, oracle.masked))
     method = captum.attr.LayerDeepLift(Forward(), oracle.layers[0])
     expected = summed(method.attribute(words, nothing, target=oracle.target))
     settings = {"baseline": model.tokenizer.masking, "special": True}
@@ -268,7 +270,7 @@ def test_gradient_shap_by_captum(model: whence.LayeredModel, monkeypatch: pytest
     oracle, samples = Captum(model), 8
     shares = torch.rand(samples, generator=question_of(model).generator(0)).numpy()
     monkeypatch.setattr(np.random, "uniform", lambda low, high, size: shares[:size].astype("float64"))
-    words, nothing = (oracle.layers["words"](ids).detach() for ids in (oracle.ids, oracle.masked))
+    words, nothing = (oracle.layers["embeddings"](ids).detach() for ids in (oracle.ids, oracle.masked))
 
     def forward(words: torch.Tensor) -> torch.Tensor:
         return oracle.module(inputs_embeds=words, attention_mask=oracle.mask.expand(len(words), -1)).logits
@@ -311,7 +313,7 @@ def test_weighted_ridge_is_scikit_learns() -> None:
 
 def test_smooth_grad_by_hand(model: whence.LayeredModel) -> None:
     oracle, samples, noise = Captum(model), 5, 0.2
-    words = oracle.layers["words"](oracle.ids).detach()
+    words = oracle.layers["embeddings"](oracle.ids).detach()
     drawn = torch.randn(samples, *words.shape[1:], generator=question_of(model).generator(0))
     gradients = []
     for sample in drawn:

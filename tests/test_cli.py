@@ -126,7 +126,13 @@ def test_json_is_the_explanation_and_nothing_else(tiny_folder: str) -> None:
 
 @pytest.mark.parametrize(
     ("layers", "expected"),
-    [("all", (0, 1, 2)), ("words", ("words",)), ("1,2", (1, 2)), ("words, -1", ("words", 2)), ("-1", (2,))],
+    [
+        ("all", (0, 1, 2)),
+        ("embeddings", ("embeddings",)),
+        ("1,2", (1, 2)),
+        ("embeddings, -1", ("embeddings", 2)),
+        ("-1", (2,)),
+    ],
 )
 def test_layers(tiny_folder: str, layers: str, expected: tuple[Any, ...]) -> None:
     result = done("explain", LINE, "--model", tiny_folder, "--method", "gradient", "--layers", layers, "--json")

@@ -26,9 +26,9 @@ from typer.testing import CliRunner, Result
 
 import whence
 from whence.cli import app
-from whence.diffmask import fit as fitting
-from whence.diffmask.fit import Progress
-from whence.diffmask.validation import LayerResult
+from whence.learned import fit as fitting
+from whence.learned.fit import Progress
+from whence.learned.validation import LayerResult
 from whence.render.fit_progress import fit_bar, fit_view, standing_line
 
 QUICK = ["--steps", "3", "--batch-size", "2", "-o", "start=0.0"]
@@ -97,7 +97,7 @@ def test_probes_are_fitted_and_their_layers_listed(model: str, data: str, tmp_pa
     assert "input probes for" in result.stdout
     table = [line.split() for line in result.stdout.splitlines() if line.strip() and line.startswith("  ")]
     assert table[0] == ["layer", "masked", "agreement", "divergence"]
-    assert [row[0] for row in table[1:6]] == ["words", "0", "1", "2", "3"]
+    assert [row[0] for row in table[1:6]] == ["embeddings", "0", "1", "2", "3"]
     fitted = whence.DiffMask.load(out).fitted_
     assert fitted is not None
     assert fitted.probes.kind == "input"
@@ -219,7 +219,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(
 
 
 def test_a_killed_command_goes_on_by_itself(model: str, data: str, tmp_path: Path) -> None:
-    script = "import whence.diffmask.fit as fit; fit.CHECKPOINT_SECONDS = -1; from whence.cli import main; main()"
+    script = "import whence.learned.fit as fit; fit.CHECKPOINT_SECONDS = -1; from whence.cli import main; main()"
     command = ["--model", model, "--data", data, "--batch-size", "2", "--steps", "120", "--out"]
     process = subprocess.Popen(
         [sys.executable, "-c", script, "fit", *command, str(tmp_path / "probes")],
@@ -288,7 +288,7 @@ def test_probes_of_another_model_or_method_are_refused(model: str, probes: str, 
 
 
 def standing(step: int, validated: bool) -> Progress:
-    results = [LayerResult("words", 0.5, 0.9, 0.1, 10), LayerResult(0, 0.7, 0.8, 0.2, 10)]
+    results = [LayerResult("embeddings", 0.5, 0.9, 0.1, 10), LayerResult(0, 0.7, 0.8, 0.2, 10)]
     return Progress(step, 10, 2.0, 0.0512, 0.06, 0.431, results if validated else None)
 
 

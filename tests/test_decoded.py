@@ -18,18 +18,18 @@ import whence
 from whence import testing
 from whence.methods import DECODED
 from whence.methods.decoded import UniqueTokens, decode_layer, decoded, unique_token_scores, unique_tokens
-from whence.models import decoder as decoders
-from whence.models.decoder import Decoder, module_decoder
+from whence.models import head as heads
+from whence.models.head import Head, module_head
 
 HEADS = [(family, head) for family, head in CASES if head in ("masked_lm", "causal_lm")]
 REPEATS = "the film , the film and the plot !"
 
 
-def head_of(weights: torch.Tensor) -> Decoder:
+def head_of(weights: torch.Tensor) -> Head:
     """A head whose logits are a state times a matrix with axes (vocabulary, hidden)."""
     linear = nn.Linear(weights.shape[1], weights.shape[0], bias=False)
     linear.weight.data = weights.float()
-    return module_decoder(linear, weights.shape[1])
+    return module_head(linear, weights.shape[1])
 
 
 def all_tokens(ids: list[int]) -> UniqueTokens:
@@ -62,12 +62,12 @@ def brute_force(
 def test_by_hand() -> None:
     """Two positions and three words; the head reads (1/2, 1/4, 1/4) at the first and (1/8, 3/8, 1/2) at the second."""
     shares = torch.tensor([[0.5, 0.25, 0.25], [0.125, 0.375, 0.5]])
-    decoder = head_of(shares.log().T)  # a state that is the j-th unit vector reads row j
+    head = head_of(shares.log().T)  # a state that is the j-th unit vector reads row j
     states, scores = torch.eye(2)[None], torch.tensor([[2.0, -4.0]])
     text = all_tokens([0, 1])  # the third word is not in the text: its column only shares the denominator
     expected = [2 * 0.5 - 4 * 0.125, 2 * 0.25 - 4 * 0.375]
-    torch.testing.assert_close(decode_layer(decoder, states, scores, text, None), torch.tensor([expected]))
-    torch.testing.assert_close(decode_layer(decoder, states, scores, text, 1), torch.tensor([[2 * 0.5, -4 * 0.375]]))
+    torch.testing.assert_close(decode_layer(head, states, scores, text, None), torch.tensor([expected]))
+    torch.testing.assert_close(decode_layer(head, states, scores, text, 1), torch.tensor([[2 * 0.5, -4 * 0.375]]))
 
 
 def test_the_printed_algorithm_would_not_decode() -> None:
@@ -85,11 +85,11 @@ def test_the_printed_algorithm_would_not_decode() -> None:
 
 def test_a_head_that_knows_every_token_gives_the_scores_back() -> None:
     ids = [3, 1, 3, 0]
-    decoder = head_of(1e4 * torch.eye(5))
+    head = head_of(1e4 * torch.eye(5))
     states, scores = torch.eye(5)[ids][None], torch.tensor([[1.0, 2.0, 0.5, 4.0]])
-    found = decode_layer(decoder, states, scores, all_tokens(ids), None)
+    found = decode_layer(head, states, scores, all_tokens(ids), None)
     torch.testing.assert_close(found, torch.tensor([[1.5, 2.0, 4.0]]))  # token 3 stands at two places
-    assert torch.equal(decode_layer(decoder, states, scores, all_tokens(ids), 1), found)
+    assert torch.equal(decode_layer(head, states, scores, all_tokens(ids), 1), found)
 
 
 def test_a_head_that_knows_nothing_gives_everyone_the_same() -> None:
@@ -103,77 +103,77 @@ def test_a_head_that_knows_nothing_gives_everyone_the_same() -> None:
 
 
 @pytest.fixture
-def made() -> tuple[Decoder, torch.Tensor, UniqueTokens]:
+def made() -> tuple[Head, torch.Tensor, UniqueTokens]:
     generator = torch.Generator().manual_seed(1)
-    decoder = head_of(torch.randn(40, 8, generator=generator))
-    return decoder, torch.randn(1, 12, 8, generator=generator), all_tokens([*range(7), 3, 3, 1, 20, 30])
+    head = head_of(torch.randn(40, 8, generator=generator))
+    return head, torch.randn(1, 12, 8, generator=generator), all_tokens([*range(7), 3, 3, 1, 20, 30])
 
 
 def test_mass_sign_and_linearity(made: Any) -> None:
-    decoder, states, text = made
+    head, states, text = made
     one, other = torch.rand(1, 12), torch.randn(1, 12)
-    mine = decode_layer(decoder, states, one, text, None)
-    shares = decoder(states).softmax(dim=-1)
+    mine = decode_layer(head, states, one, text, None)
+    shares = head(states).softmax(dim=-1)
     torch.testing.assert_close(shares.sum(dim=-1), torch.ones(1, 12))
     assert (mine >= 0).all()
     assert mine.sum() <= one.sum()
     torch.testing.assert_close(mine.sum(), (one * shares[..., text.ids[0]].sum(dim=-1)).sum())
-    theirs = decode_layer(decoder, states, other, text, None)
-    both = decode_layer(decoder, states, 2 * one - 3 * other, text, None)
+    theirs = decode_layer(head, states, other, text, None)
+    both = decode_layer(head, states, 2 * one - 3 * other, text, None)
     torch.testing.assert_close(both, 2 * mine - 3 * theirs)
     assert (theirs < 0).any()
 
 
 def test_tau_only_adds(made: Any) -> None:
-    decoder, states, text = made
+    head, states, text = made
     scores = torch.rand(1, 12)
     n_tokens = text.ids.shape[1]
-    found = [decode_layer(decoder, states, scores, text, tau) for tau in range(1, n_tokens + 1)]
+    found = [decode_layer(head, states, scores, text, tau) for tau in range(1, n_tokens + 1)]
     for less, more in pairwise(found):
         assert (more >= less).all()
         assert more.sum() > less.sum()
-    everything = decode_layer(decoder, states, scores, text, None)
+    everything = decode_layer(head, states, scores, text, None)
     assert torch.equal(found[-1], everything)
-    assert torch.equal(decode_layer(decoder, states, scores, text, 10_000), everything)
-    largest = decoder(states).softmax(dim=-1)[..., text.ids[0]].amax(dim=-1)
+    assert torch.equal(decode_layer(head, states, scores, text, 10_000), everything)
+    largest = head(states).softmax(dim=-1)[..., text.ids[0]].amax(dim=-1)
     torch.testing.assert_close(found[0].sum(), (scores * largest).sum())
 
 
 @pytest.mark.parametrize("tau", [None, 2])
 def test_the_order_of_the_tokens_does_not_matter(made: Any, tau: int | None) -> None:
-    decoder, states, text = made
+    head, states, text = made
     order = torch.randperm(text.ids.shape[1], generator=torch.Generator().manual_seed(0))
     turned = UniqueTokens(text.ids[:, order], text.present, text.places)
     scores = torch.rand(1, 12)
-    mine = decode_layer(decoder, states, scores, text, tau)
-    torch.testing.assert_close(decode_layer(decoder, states, scores, turned, tau), mine[:, order])
+    mine = decode_layer(head, states, scores, text, tau)
+    torch.testing.assert_close(decode_layer(head, states, scores, turned, tau), mine[:, order])
 
 
 def test_scores_do_not_depend_on_blocks(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    decoder, states, text = made
+    head, states, text = made
     scores = torch.rand(1, 12)
-    whole = decode_layer(decoder, states, scores, text, 3)
+    whole = decode_layer(head, states, scores, text, 3)
     for rows in (1, 5):
-        monkeypatch.setitem(decoders.MOST_LOGITS, "cpu", rows * decoder.n_vocabulary)
-        assert len(list(decoder.in_blocks(states[0]))) == -(-12 // rows)
-        torch.testing.assert_close(decode_layer(decoder, states, scores, text, 3), whole)
+        monkeypatch.setitem(heads.MOST_LOGITS, "cpu", rows * head.n_vocabulary)
+        assert len(list(head.in_blocks(states[0]))) == -(-12 // rows)
+        torch.testing.assert_close(decode_layer(head, states, scores, text, 3), whole)
 
 
 def test_positions_without_a_score_are_not_shown_to_the_head(made: Any) -> None:
-    decoder, states, text = made
+    head, states, text = made
     seen: list[int] = []
-    decoder.module.register_forward_pre_hook(lambda module, args: seen.append(len(args[0])))
+    head.module.register_forward_pre_hook(lambda module, args: seen.append(len(args[0])))
     scores = torch.rand(1, 12)
     scores[0, [2, 3, 7]] = 0
-    decode_layer(decoder, states, scores, text, None)
+    decode_layer(head, states, scores, text, None)
     assert seen == [9]
-    assert torch.equal(decode_layer(decoder, states, 0 * scores, text, None), torch.zeros(1, text.ids.shape[1]))
+    assert torch.equal(decode_layer(head, states, 0 * scores, text, None), torch.zeros(1, text.ids.shape[1]))
     assert seen == [9]
 
 
 def test_large_and_tiny_logits_stay_finite() -> None:
-    decoder = head_of(torch.tensor([[1e4], [-1e4], [0.0]]))
-    found = decode_layer(decoder, torch.ones(1, 1, 1), torch.ones(1, 1), all_tokens([0, 1, 2]), None)
+    head = head_of(torch.tensor([[1e4], [-1e4], [0.0]]))
+    found = decode_layer(head, torch.ones(1, 1, 1), torch.ones(1, 1), all_tokens([0, 1, 2]), None)
     torch.testing.assert_close(found, torch.tensor([[1.0, 0.0, 0.0]]))
 
 
@@ -187,9 +187,9 @@ def test_the_head_s_own_tensor_is_not_written_to() -> None:
             return self.table[None] if len(states) == 1 else self.table.expand(len(states), 6)
 
     head = Constant()
-    decoder = module_decoder(head, 4)
+    head = module_head(head, 4)
     for n_rows in (1, 3):
-        decode_layer(decoder, torch.ones(1, n_rows, 4), torch.ones(1, n_rows), all_tokens(list(range(n_rows))), None)
+        decode_layer(head, torch.ones(1, n_rows, 4), torch.ones(1, n_rows), all_tokens(list(range(n_rows))), None)
     assert torch.equal(head.table, torch.arange(6.0))
 
 
@@ -200,7 +200,7 @@ def test_the_head_s_own_tensor_is_not_written_to() -> None:
 @pytest.mark.parametrize("score", ["grad_cam", "gradient_x_input", "attention", "leave_one_out"])
 def test_against_brute_force(score: str, tau: int | None) -> None:
     language_model = build("bert", "masked_lm", seed=3)
-    model = whence.load(build("bert"), wordpiece(), decoder=language_model)
+    model = whence.load(build("bert"), wordpiece(), head=language_model)
     texts = [REPEATS, *TEXTS]
     layers = [1, 2, 3]
     plain = whence.explain(model, texts, score, layers=layers)
@@ -220,7 +220,7 @@ def test_against_brute_force(score: str, tau: int | None) -> None:
 
 
 def test_brute_force_can_fail() -> None:
-    model = whence.load(build("bert"), wordpiece(), decoder=build("bert", "masked_lm", seed=3))
+    model = whence.load(build("bert"), wordpiece(), head=build("bert", "masked_lm", seed=3))
     states = model.states(model.collate([model.encode(SHORT)]))
     plain = whence.explain(model, SHORT, "grad_cam", layers=2)
     after = whence.explain(model, SHORT, "decoded_grad_cam", layers=2)
@@ -310,10 +310,10 @@ def test_a_head_gives_what_its_model_gives(family: str, head: str) -> None:
     ids = torch.tensor([model.encode(text).ids[:6] for text in texts_for(family, head)[1:]])
     with torch.no_grad(), model.stack.recording() as trace:
         logits = model.module(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
-    assert model.decoder is not None
-    assert torch.equal(model.decoder(trace.hidden[-1]), logits)
-    assert not torch.allclose(model.decoder(trace.hidden[0]), logits, atol=1e-2)
-    assert model.decoder.next_token == (head == "causal_lm")
+    assert model.head is not None
+    assert torch.equal(model.head(trace.hidden[-1]), logits)
+    assert not torch.allclose(model.head(trace.hidden[0]), logits, atol=1e-2)
+    assert model.head.next_token == (head == "causal_lm")
 
 
 def test_a_head_that_reads_more_than_states_is_refused() -> None:
@@ -325,7 +325,7 @@ def test_a_head_that_reads_more_than_states_is_refused() -> None:
         return calls + model.module(input_ids=torch.zeros(n_rows, 1, dtype=torch.long)).logits[:, 0]
 
     with pytest.raises(whence.ModelError, match="reads more than the last block's states"):
-        decoders.LanguageModelHead(model.stack, forgetful)(torch.zeros(2, 16))
+        heads.OwnHead(model.stack, forgetful)(torch.zeros(2, 16))
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if class_name(family, "classification")])
@@ -333,7 +333,7 @@ def test_every_family_is_decoded(family: str) -> None:
     """A classifier with the head of a language model of its family: of each score a share goes to the text's tokens."""
     kind = "masked_lm" if class_name(family, "masked_lm") else "causal_lm"
     language_model = build(family, kind, seed=5)
-    model = whence.load(build(family), tokenizer_of(family), decoder=(language_model, tokenizer_of(family)))
+    model = whence.load(build(family), tokenizer_of(family), head=(language_model, tokenizer_of(family)))
     for layer_score, explanation in zip(
         whence.explain(model, TEXTS, "gradient"), whence.explain(model, TEXTS, "decoded_gradient"), strict=True
     ):
@@ -360,21 +360,21 @@ def test_one_forward_one_backward_and_one_head_pass_a_layer(bert: Any, monkeypat
     counts = {"forward": 0, "backward": 0, "head": 0}
     whence.explain(bert, TEXTS, "decoded_grad_cam")
     bert.module.base_model.register_forward_hook(lambda *everything: counts.update(forward=counts["forward"] + 1))
-    gradients, in_blocks = torch.autograd.grad, Decoder.in_blocks
+    gradients, in_blocks = torch.autograd.grad, Head.in_blocks
     monkeypatch.setattr(
         torch.autograd, "grad", lambda *a, **k: counts.update(backward=counts["backward"] + 1) or gradients(*a, **k)
     )
-    monkeypatch.setattr(Decoder, "in_blocks", lambda *a: counts.update(head=counts["head"] + 1) or in_blocks(*a))
+    monkeypatch.setattr(Head, "in_blocks", lambda *a: counts.update(head=counts["head"] + 1) or in_blocks(*a))
     whence.explain(bert, TEXTS, "decoded_grad_cam")
     assert counts == {"forward": 1, "backward": 1, "head": bert.n_layers + 1}
 
 
 def test_a_head_in_half_precision_has_its_softmax_in_float32() -> None:
-    decoder = module_decoder(nn.Linear(4, 3000, bias=False).to(torch.bfloat16), 4)
+    head = module_head(nn.Linear(4, 3000, bias=False).to(torch.bfloat16), 4)
     states = torch.randn(1, 6, 4)
     ids = list(range(6))
-    found = decode_layer(decoder, states, torch.ones(1, 6), all_tokens(ids), None)
-    logits = decoder.module(states[0].to(torch.bfloat16)).double()
+    found = decode_layer(head, states, torch.ones(1, 6), all_tokens(ids), None)
+    logits = head.module(states[0].to(torch.bfloat16)).double()
     expected = logits.softmax(dim=-1)[:, ids].sum(dim=0)
     torch.testing.assert_close(found[0], expected.float(), rtol=1e-5, atol=0)
 
@@ -384,21 +384,21 @@ def test_the_embedded_head_follows_its_model() -> None:
     before = whence.explain(model, "a witty film", "decoded_grad_cam", layers=3)
     model.module.to(torch.bfloat16)  # the shared matrix goes along, the rest of the head does not
     half = whence.explain(model, "a witty film", "decoded_grad_cam", layers=3)
-    assert {weight.dtype for weight in model.decoder.module.parameters()} == {torch.bfloat16}  # type: ignore[union-attr]
+    assert {weight.dtype for weight in model.head.module.parameters()} == {torch.bfloat16}  # type: ignore[union-attr]
     np.testing.assert_allclose(half.scores, before.scores, atol=0.2)
 
 
 @pytest.mark.parametrize("method", ["decoded_grad_cam", "decoded_leave_one_out"])
 def test_the_language_model_leaves_as_it_came(method: str) -> None:
     language_model = whence.load(build("bert", "masked_lm").train(), wordpiece())
-    model = whence.load(build("bert"), wordpiece(), decoder=language_model)
+    model = whence.load(build("bert"), wordpiece(), head=language_model)
     before = testing._snapshot(language_model)
     whence.explain(model, TEXTS, method, layers=[1, 3])
     testing._assert_same(before, testing._snapshot(language_model))
     assert language_model.module.training
 
 
-# whence.load(decoder=)
+# whence.load(head=)
 
 
 @pytest.fixture(scope="module")
@@ -409,7 +409,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_way_to_give_a_decoder_gives_the_same(folder: Path) -> None:
+def test_every_way_to_give_a_head_gives_the_same(folder: Path) -> None:
     language_model = build("bert", "masked_lm", seed=3)
     ways = [
         language_model,
@@ -421,35 +421,34 @@ def test_every_way_to_give_a_decoder_gives_the_same(folder: Path) -> None:
     ]
     classifier = build("bert")
     found = [
-        whence.explain(whence.load(classifier, wordpiece(), decoder=way), SHORT, "decoded_grad_cam").scores
-        for way in ways
+        whence.explain(whence.load(classifier, wordpiece(), head=way), SHORT, "decoded_grad_cam").scores for way in ways
     ]
     for scores in found[1:]:
         np.testing.assert_allclose(scores, found[0], atol=1e-6)
 
 
-def test_a_decoder_by_name_keeps_its_head_only(folder: Path) -> None:
-    model = whence.load(build("bert"), wordpiece(), decoder=folder)
-    assert model.decoder is not None
-    assert model.decoder.ours
-    assert model.decoder.name == str(folder)
-    blocks = model.decoder.module.base_model.encoder.layer
+def test_a_head_by_name_keeps_its_head_only(folder: Path) -> None:
+    model = whence.load(build("bert"), wordpiece(), head=folder)
+    assert model.head is not None
+    assert model.head.ours
+    assert model.head.name == str(folder)
+    blocks = model.head.module.base_model.encoder.layer
     assert not any(weight.numel() for weight in blocks.parameters())
-    assert model.decoder.module.cls.predictions.decoder.weight.numel()
+    assert model.head.module.cls.predictions.decoder.weight.numel()
 
 
-def test_a_classifier_from_a_folder_with_a_decoder_from_another(folder: Path, tmp_path: Path) -> None:
+def test_a_classifier_from_a_folder_with_a_head_from_another(folder: Path, tmp_path: Path) -> None:
     build("bert").save_pretrained(tmp_path)
     wordpiece().save_pretrained(tmp_path)
-    assert whence.explain(whence.load(tmp_path, decoder=folder), SHORT, "decoded_grad_cam").scores.any()
+    assert whence.explain(whence.load(tmp_path, head=folder), SHORT, "decoded_grad_cam").scores.any()
     with pytest.raises(whence.ModelError, match=r"holds no weights for cls\.predictions"):
-        whence.load(folder, task="masked_lm", decoder=tmp_path)  # a classifier holds no head
+        whence.load(folder, task="masked_lm", head=tmp_path)  # a classifier holds no head
 
 
-def test_an_embedded_name_is_a_decoder_too() -> None:
-    model = whence.load("sentiment", decoder="topic")
-    assert model.decoder is not None
-    assert model.decoder.name == "whence/topic"
+def test_an_embedded_name_is_a_head_too() -> None:
+    model = whence.load("sentiment", head="topic")
+    assert model.head is not None
+    assert model.head.name == "whence/topic"
 
 
 def test_a_plain_module_is_decoded_by_a_plain_head() -> None:
@@ -457,21 +456,19 @@ def test_a_plain_module_is_decoded_by_a_plain_head() -> None:
     module = tiny_models.build_plain("gru")
     tokenizer = tiny_models.word_tokenizer()
     head = nn.Linear(16, len(tokenizer.vocabulary))
-    model = whence.load(
-        module, tokenizer, blocks=[module.first, module.second], labels=tiny_models.LABELS, decoder=head
-    )
+    model = whence.load(module, tokenizer, blocks=[module.first, module.second], labels=tiny_models.LABELS, head=head)
     explanation = whence.explain(model, SHORT, "decoded_gradient_x_input", layers=[1, 2])
     assert explanation.scores.any(axis=1).all()
     with pytest.raises(whence.UsageError, match="reads states of 16 features, these have 12"):
         whence.explain(model, SHORT, "decoded_gradient_x_input", layers=0)
 
 
-def test_without_a_decoder_the_error_says_what_to_do() -> None:
+def test_without_a_head_the_error_says_what_to_do() -> None:
     model = whence.load(build("bert"), wordpiece())
     with pytest.raises(whence.UsageError) as caught:
         whence.explain(model, SHORT, "decoded_grad_cam")
-    assert caught.value.problem.startswith("BertForSequenceClassification has no decoder")
-    assert "whence.load(..., decoder=NAME)" in caught.value.advice
+    assert caught.value.problem.startswith("BertForSequenceClassification has no head")
+    assert "whence.load(..., head=NAME)" in caught.value.advice
 
 
 def other_vocabulary() -> Any:
@@ -490,9 +487,9 @@ def other_vocabulary() -> Any:
         (lambda: nn.Linear(16, 7), "knows 7 tokens"),
     ],
 )  # fmt: skip
-def test_a_decoder_that_does_not_fit_is_refused(give: Any, problem: str) -> None:
+def test_a_head_that_does_not_fit_is_refused(give: Any, problem: str) -> None:
     with pytest.raises(whence.UsageError, match=problem):
-        whence.load(build("bert"), wordpiece(), decoder=give())
+        whence.load(build("bert"), wordpiece(), head=give())
 
 
 def test_a_special_token_that_was_added_later_does_no_harm() -> None:
@@ -501,10 +498,10 @@ def test_a_special_token_that_was_added_later_does_no_harm() -> None:
     language_model = (build("gpt2", "causal_lm"), tiny_models.bare())
     tokenizer.add_special_tokens({"pad_token": "<pad>"})
     classifier = build("gpt2", vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
-    model = whence.load(classifier, tokenizer, decoder=language_model)
+    model = whence.load(classifier, tokenizer, head=language_model)
     assert all(each.scores.any() for each in whence.explain(model, TEXTS, "decoded_grad_cam", layers=2))
     tokenizer.add_tokens(["witty"])
-    model = whence.load(build("gpt2", vocab_size=len(tokenizer), pad_token_id=340), tokenizer, decoder=language_model)
+    model = whence.load(build("gpt2", vocab_size=len(tokenizer), pad_token_id=340), tokenizer, head=language_model)
     with pytest.raises(whence.UsageError, match="knows 340 tokens, the text holds id 341"):
         whence.explain(model, "a witty film", "decoded_grad_cam", layers=2)
 
@@ -611,7 +608,7 @@ def test_a_language_model_s_own_head_keeps_the_contract(check: testing.Check) ->
 
 
 def test_a_pair_of_texts_shares_its_tokens() -> None:
-    model = whence.load(build("bert"), wordpiece(), decoder=tiny("bert", "masked_lm"))
+    model = whence.load(build("bert"), wordpiece(), head=tiny("bert", "masked_lm"))
     explanation = whence.explain(model, ("a film", "the film"), "decoded_grad_cam", layers=2)
     films = [
         score for token, score in zip(explanation.tokens, explanation.scores[0], strict=True) if token.text == "film"

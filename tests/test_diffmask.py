@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 import whence
 from whence import DiffMask
-from whence.diffmask.fit import Fit, Progress
-from whence.diffmask.probes import Kind, Probes
-from whence.diffmask.recipes import Recipe
-from whence.diffmask.validation import validate
+from whence.learned.fit import Fit, Progress
+from whence.learned.probes import Kind, Probes
+from whence.learned.recipes import Recipe
+from whence.learned.validation import validate
 from whence.models.batching import encode
 
 # A model whose truth is known
@@ -75,7 +75,7 @@ def test_probes_keep_what_the_decision_rests_on_and_drop_the_rest(kind: Kind) ->
     probes.fit(model, texts[50:], held_out=texts[:50], validations=4)
     for explanation in probes.explain(model, texts[:20]):
         truth = [token.text in SIGNALS for token in explanation.tokens]
-        assert explanation.layers == ("words", 0, 1)
+        assert explanation.layers == ("embeddings", 0, 1)
         assert [(row > 0.5).tolist() for row in explanation.scores] == [truth] * 3
     for result in probes.validate(model, texts[:50]):
         assert result.agreement == 1
@@ -87,7 +87,7 @@ def test_probes_keep_what_the_decision_rests_on_and_drop_the_rest(kind: Kind) ->
 def one_fit(model: whence.LayeredModel, kind: Kind, **changes: Any) -> Fit:
     recipe = Recipe().changed(**{"relative": False, "margin": 0.1, "batch_size": 3, "limit": None, **changes})
     encodings = [encode(model, text, 0) for text in TEXTS]
-    widths: dict[whence.Layer, int] = dict.fromkeys(("words", *range(model.n_layers + 1)), 16)
+    widths: dict[whence.Layer, int] = dict.fromkeys(("embeddings", *range(model.n_layers + 1)), 16)
     torch.manual_seed(0)
     probes = Probes(kind, recipe.probe, widths, 8, recipe.start)
     return Fit(model, probes, recipe, encodings, encodings, seed=0, batch_tokens=100, validate_every=5, patience=None)
@@ -140,7 +140,7 @@ def test_baselines_start_at_the_mask_and_at_mean_states() -> None:
         fit = one_fit(model, kind)
         with torch.no_grad():
             fit.begin()
-        torch.testing.assert_close(fit.probes.baseline("words"), mask)
+        torch.testing.assert_close(fit.probes.baseline("embeddings"), mask)
     states = model.states(inputs)
     for layer in range(4):
         torch.testing.assert_close(fit.probes.baseline(layer).detach(), states.at(layer)[inputs.mask].mean(dim=0))
@@ -210,7 +210,7 @@ def test_a_fit_runs_on_every_task(head: str, kind: Kind) -> None:
     probes = quick(kind, model, texts * 2)
     assert probes.fitted_ is not None
     assert all(value.isfinite().all() for value in weights(probes).values())
-    assert [result.layer for result in probes.fitted_.results] == ["words", 0, 1, 2, 3]
+    assert [result.layer for result in probes.fitted_.results] == ["embeddings", 0, 1, 2, 3]
     for result in probes.fitted_.results:
         assert np.isfinite([result.masked, result.divergence]).all()
         assert (result.agreement is None) == (head == "regression")

@@ -152,13 +152,13 @@ def test_the_released_f1_by_hand() -> None:
 def made(masked: list[float], same: list[list[float]], keep: list[np.ndarray] | None = None) -> masking.Masked:
     shares = np.repeat(np.array(masked)[:, None], 2, axis=1)
     numbers = np.zeros_like(shares)
-    layers = ("words", 0, 1)[: len(masked)]
+    layers = ("embeddings", 0, 1)[: len(masked)]
     return masking.Masked(layers, shares, np.array(same), numbers, numbers.astype(int), keep or [])
 
 
 def test_a_layer_has_collapsed_if_all_is_masked_and_the_answer_is_constant() -> None:
     found = masking.by_layer(made([1.0, 1.0, 0.2], [[1, 0], [1, 1], [0, 1]]))
-    assert masking.collapsed_layers(found, largest_class=0.5) == ["words"]
+    assert masking.collapsed_layers(found, largest_class=0.5) == ["embeddings"]
     assert masking.collapsed_layers(found, largest_class=0.4) == [], "better than a constant answer by a tenth"
 
 
@@ -177,7 +177,7 @@ def test_the_change_in_f1_is_against_the_unmasked_answers() -> None:
     gold, whole = np.array([0, 1, 2, 3, 4, 0]), np.array([0, 1, 2, 3, 4, 1])
     zeros = np.zeros((2, 6))
     said = np.stack([whole, gold])
-    found = masking.Masked(("words", 0), zeros, np.ones((2, 6)), zeros, said, [])
+    found = masking.Masked(("embeddings", 0), zeros, np.ones((2, 6)), zeros, said, [])
     report = sst.score_run(gold, whole, found, masking.draws(6))
     before = f1_score(gold, whole, average="macro")
     assert report["top"]["macro_f1"]["value"] == pytest.approx(1.0)
@@ -290,8 +290,8 @@ def test_the_record_of_sentiment(folders: dict[str, Path]) -> None:
     assert len(maps) == 8
     for drawn in maps.values():
         assert np.array(drawn["scores"]).shape == (len(found["figures"]["figure_5"]["tokens"]), len(drawn["layers"]))
-    shipped = results_of(folders, "sentiment")
-    assert [len(shipped[name]["input"]["layers"]) for name in ("sentiment", "topic")] == [8, 8]
+    embedded = results_of(folders, "sentiment")
+    assert [len(embedded[name]["input"]["layers"]) for name in ("sentiment", "topic")] == [8, 8]
 
 
 def test_the_record_of_questions(folders: dict[str, Path]) -> None:

@@ -26,7 +26,7 @@ from accelerate import PartialState
 processes = PartialState(cpu=True)
 assert processes.num_processes == 2
 import tiny_models, whence
-from whence.diffmask import fit
+from whence.learned import fit
 from test_diffmask_processes import RUNS, fitted
 fit.CHECKPOINT_SECONDS = -1
 out = Path(sys.argv[2])

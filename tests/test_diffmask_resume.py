@@ -20,9 +20,9 @@ from tiny_models import TEXTS, tiny
 
 import whence
 from whence import DiffMask
-from whence.diffmask import fit as fitting
-from whence.diffmask.fit import Progress
-from whence.diffmask.probes import Kind
+from whence.learned import fit as fitting
+from whence.learned.fit import Progress
+from whence.learned.probes import Kind
 
 FILES = ["README.md", "config.json", "model.safetensors"]
 CHECKPOINT = "checkpoint.safetensors"
@@ -35,7 +35,7 @@ import torch
 torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[1])
 import accelerate, tiny_models, whence
-from whence.diffmask import fit
+from whence.learned import fit
 fit.CHECKPOINT_SECONDS = 0
 model = tiny_models.tiny("bert")
 replace = os.replace

@@ -1,4 +1,4 @@
-"""The shipped model: it loads, knows its labels, decodes words, and is as good as its card says."""
+"""The embedded model: it loads, knows its labels, decodes words, and is as good as its card says."""
 
 import json
 import os

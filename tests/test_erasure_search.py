@@ -14,8 +14,8 @@ from planted_truth import needs_both
 
 import whence
 from whence import testing
-from whence.diffmask.erasure import KeptSets, smallest_kept_sets
-from whence.diffmask.subset_search import subsets
+from whence.learned.erasure import KeptSets, smallest_kept_sets
+from whence.learned.subset_search import subsets
 
 TEXTS = ["a witty film", "not the best movie", "bad", "so very dull in the end"]
 TIGHT = 1e-4  # the tiny models say little, whatever they read
@@ -64,7 +64,7 @@ def brute_force(
     model: whence.LayeredModel,
     text: Any,
     *,
-    layer: Any = "words",
+    layer: Any = "embeddings",
     margin: float | None = None,
     masked: bool = False,
     special: bool = True,

@@ -46,7 +46,7 @@ def made(text: str = "unhappy film", **changes: Any) -> Explanation:
         "text": text,
         "pair": None,
         "tokens": tokens,
-        "layers": ("words", 1),
+        "layers": ("embeddings", 1),
         "scores": np.array([[9, 1, -3, 0.5, 9], [0, 0.1, 0.2, -0.4, 0]], dtype=np.float32),
         "meaning": Meaning("made up", "nothing", signed=True, additive=True),
         "prediction": Prediction("good", 1, 0.75, {"good": 0.75, "bad": 0.25}),
@@ -159,7 +159,7 @@ def test_round_trip_through_a_dictionary_and_a_file(tmp_path: Path) -> None:
     assert again == explanation
     assert again.scores.dtype == np.float32
     assert again.tokens == explanation.tokens
-    assert again.layers == ("words", 1)
+    assert again.layers == ("embeddings", 1)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)

@@ -18,10 +18,10 @@ from made_explanations import made
 from torch import nn
 
 import whence
-from whence.games.masked import HIDES, Hiding, MaskedTexts
-from whence.games.play import hiding_game, play, revealing_game
-from whence.games.result import GameResult
-from whence.games.sets import Contestant
+from whence.engine.masked import HIDES, Hiding, MaskedTexts
+from whence.engine.play import hiding_game, play, revealing_game
+from whence.engine.result import GameResult
+from whence.engine.sets import Contestant
 from whence.metrics.curves import GAMES, GRID, area_under, checked_grid, hidden_counts, kept_sets, orders
 from whence.models.without_hidden import first_position, without_hidden
 
@@ -279,7 +279,7 @@ def test_leaving_hidden_tokens_out_changes_nothing(family: str) -> None:
     inputs = model.collate([model.encode(text) for text in tiny_models.TEXTS])
     keep = inputs.special | (torch.rand(inputs.mask.shape, generator=torch.Generator().manual_seed(0)) < 0.5)
     with torch.no_grad():
-        whole = model.run(inputs.hiding(~keep))
+        whole = model.run(inputs.unattending(~keep))
         left = model.run(without_hidden(inputs, keep & inputs.mask, first))
         assert (model.run(inputs) - whole).abs().max() > 1e-3, "hiding tokens does something"
     torch.testing.assert_close(whole, left, atol=1e-5, rtol=0)

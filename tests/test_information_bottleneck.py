@@ -130,13 +130,13 @@ def test_a_text_of_one_word_can_only_be_replaced_by_itself() -> None:
 
 def test_special_tokens_stay_at_the_input_unless_told() -> None:
     model = tiny_models.tiny("bert")
-    by_default = bottleneck(model, tiny_models.SHORT, layers=["words", 1], steps=3)
+    by_default = bottleneck(model, tiny_models.SHORT, layers=["embeddings", 1], steps=3)
     special = [token.special for token in by_default.tokens]
-    assert (by_default.row("words")[special] == 0).all()
+    assert (by_default.row("embeddings")[special] == 0).all()
     assert (by_default.row(1)[special] > 0).all()
-    told = bottleneck(model, tiny_models.SHORT, layers=["words", 1], steps=3, special=True)
-    assert (told.row("words") > 0).all()
-    never = bottleneck(model, tiny_models.SHORT, layers=["words", 1], steps=3, special=False)
+    told = bottleneck(model, tiny_models.SHORT, layers=["embeddings", 1], steps=3, special=True)
+    assert (told.row("embeddings") > 0).all()
+    never = bottleneck(model, tiny_models.SHORT, layers=["embeddings", 1], steps=3, special=False)
     assert (never.row(1)[special] == 0).all()
 
 
@@ -145,9 +145,9 @@ def test_special_tokens_stay_at_the_input_unless_told() -> None:
 def test_every_head_alone_and_in_a_batch(head: str, method: str) -> None:
     family = "gpt2" if head == "causal_lm" else "bert"
     model, texts = tiny_models.tiny(family, head), tiny_models.texts_for(family, head)
-    together = whence.explain(model, texts, method, layers=["words", 2], steps=10)
+    together = whence.explain(model, texts, method, layers=["embeddings", 2], steps=10)
     for text, found in zip(texts, together, strict=True):
-        alone = whence.explain(model, text, method, layers=["words", 2], steps=10)
+        alone = whence.explain(model, text, method, layers=["embeddings", 2], steps=10)
         # the noise starts so small that of the change of a hundred float32 logits only five digits are left
         assert alone.scores == pytest.approx(found.scores, abs=1e-5 if method == "information_bottleneck" else 5e-5)
         assert found.scores.max() > 0

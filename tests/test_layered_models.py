@@ -30,7 +30,7 @@ def batch(model: whence.LayeredModel, texts: list[Any]) -> whence.Inputs:
 
 
 def all_layers(model: whence.LayeredModel) -> list[whence.Layer]:
-    return ["words", *range(model.n_layers + 1)]
+    return ["embeddings", *range(model.n_layers + 1)]
 
 
 def real_blocks(model: whence.LayeredModel, family: str) -> list[nn.Module]:
@@ -69,7 +69,7 @@ def check_resume(model: whence.LayeredModel, inputs: whence.Inputs, blocks: list
         with counted(blocks) as calls:
             logits = model.resume(layer, states.at(layer), inputs)
         torch.testing.assert_close(logits, states.logits, **CLOSE)
-        assert sum(calls) == model.n_layers - (0 if layer == "words" else layer), f"blocks run from layer {layer}"
+        assert sum(calls) == model.n_layers - (0 if layer == "embeddings" else layer), f"blocks run from layer {layer}"
         h = states.at(layer)
         other = model.resume(layer, h + torch.randn(h.shape, generator=generator), inputs)
         moved = (other - states.logits).abs().flatten(1).amax(dim=1)
@@ -80,7 +80,7 @@ def check_resume_each(model: whence.LayeredModel, inputs: whence.Inputs) -> None
     """Several layers in one pass, also one of them twice, equal each by itself."""
     states = model.states(inputs)
     generator = torch.Generator().manual_seed(0)
-    for layers in (all_layers(model), ["words", "words"], all_layers(model)[2:]):
+    for layers in (all_layers(model), ["embeddings", "embeddings"], all_layers(model)[2:]):
         hidden = [states.at(layer) + torch.randn(states.at(layer).shape, generator=generator) for layer in layers]
         with torch.no_grad():
             together = model.resume_each(layers, hidden, inputs)
@@ -147,7 +147,7 @@ def test_states_are_transformers_own_hidden_states(family: str, head: str) -> No
     for layer in range(model.n_layers):  # the last may come after a final norm
         torch.testing.assert_close(states.hidden[layer], output.hidden_states[layer], **CLOSE)
     embedding: nn.Module = model.module.get_input_embeddings()  # type: ignore[operator]
-    torch.testing.assert_close(states.words, embedding(inputs.ids), **CLOSE)
+    torch.testing.assert_close(states.embeddings, embedding(inputs.ids), **CLOSE)
 
 
 @every_family
@@ -160,9 +160,9 @@ def test_the_blocks_found_are_the_blocks(family: str) -> None:
 
 def scored(model: whence.LayeredModel, texts: Any, method: str) -> Any:
     options: dict[str, Any] = {
-        "gradient_x_input": {"layers": ["words", "all"]},
-        "leave_one_out": {"layers": ["words", 0, 1, -1]},
-        "integrated_gradients": {"layers": ["words", 1], "steps": 3},
+        "gradient_x_input": {"layers": ["embeddings", "all"]},
+        "leave_one_out": {"layers": ["embeddings", 0, 1, -1]},
+        "integrated_gradients": {"layers": ["embeddings", 1], "steps": 3},
         "attention": {},
     }[method]
     return whence.explain(model, texts, method, **options)
@@ -314,9 +314,9 @@ def test_other_word_embeddings_give_other_states(family: str) -> None:
     model = tiny(family)
     inputs = batch(model, TEXTS)
     words = model.embed(inputs.ids.flip(0))
-    replaced = model.states(inputs, words=words)
+    replaced = model.states(inputs, embeddings=words)
     torch.testing.assert_close(replaced.words, words)
-    torch.testing.assert_close(replaced.logits, model.resume("words", words, inputs), **CLOSE)
+    torch.testing.assert_close(replaced.logits, model.resume("embeddings", words, inputs), **CLOSE)
     assert (replaced.hidden[0] - model.states(inputs).hidden[0]).abs().max() > 1e-3
 
 

@@ -18,8 +18,8 @@ import whence
 
 METHODS: dict[str, dict[str, Any]] = {
     "gradient_x_input": {},
-    "integrated_gradients": {"steps": 5, "layers": ["words", 0, 2]},
-    "leave_one_out": {"layers": ["words", 0, 1]},
+    "integrated_gradients": {"steps": 5, "layers": ["embeddings", 0, 2]},
+    "leave_one_out": {"layers": ["embeddings", 0, 1]},
     "attention": {},
 }
 # the pass in which the model raises: over the whole texts, or the resumed (or attending) one after it

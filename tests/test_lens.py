@@ -32,7 +32,7 @@ SENTENCE = "I wanted to love this film, but the story never comes alive."
 
 @pytest.fixture(scope="module")
 def decodable() -> whence.LayeredModel:
-    return whence.load(build("bert"), wordpiece(), decoder=tiny("bert", "masked_lm"))
+    return whence.load(build("bert"), wordpiece(), head=tiny("bert", "masked_lm"))
 
 
 def made_lens(text: str = "good film", layers: tuple[Any, ...] = (0, 1, 2), k: int = 3, **changes: Any) -> Lens:
@@ -51,7 +51,7 @@ def made_lens(text: str = "good film", layers: tuple[Any, ...] = (0, 1, 2), k: i
         "own_probabilities": np.full(shape, 0.25, dtype=np.float32),
         "own_ranks": np.full(shape, 4),
         "model": ModelRecord("some/model", "abc123", "BertForSequenceClassification", "classification"),
-        "decoder": "some/head",
+        "head": "some/head",
         "next_token": False,
     }
     return Lens(**{**settings, **changes})
@@ -75,7 +75,7 @@ def test_by_hand() -> None:
         head.weight.zero_()
         head.weight[:16] = torch.eye(16)
     blocks = [module.first, module.second]
-    model = whence.load(module, tokenizer, blocks=blocks, labels=tiny_models.LABELS, decoder=head)
+    model = whence.load(module, tokenizer, blocks=blocks, labels=tiny_models.LABELS, head=head)
     lens = decode_layers(model, SHORT, k=2, layers=[1, 2])
     states = model.states(model.collate([model.encode(SHORT)]))
     names = {number: token for token, number in tokenizer.vocabulary.items()}
@@ -134,10 +134,10 @@ def test_the_embedded_head_reads_the_words_off_the_upper_layers() -> None:
 
 
 def test_everything_as_plain_json(decodable: whence.LayeredModel) -> None:
-    lens = decode_layers(decodable, ("a film", "the plot"), k=2, layers=["words", 0, -1])
+    lens = decode_layers(decodable, ("a film", "the plot"), k=2, layers=["embeddings", 0, -1])
     data = json.loads(json.dumps(lens.to_dict(), allow_nan=False))
     assert data["schema"] == "whence.lens/1"
-    assert (data["text"], data["pair"], data["layers"]) == ("a film", "the plot", ["words", 0, 3])
+    assert (data["text"], data["pair"], data["layers"]) == ("a film", "the plot", ["embeddings", 0, 3])
     assert data["words"] == [[list(words) for words in layer] for layer in lens.words]
     assert data["own_ranks"] == lens.own_ranks.tolist()
     assert data["tokens"][1] == vars(lens.tokens[1])
@@ -151,10 +151,10 @@ def test_wrong_use_is_said(decodable: whence.LayeredModel) -> None:
         decode_layers(decodable, SHORT, layers=9)
     with pytest.raises(whence.InputError, match="text 0 is empty"):
         decode_layers(decodable, "  ")
-    with pytest.raises(whence.UsageError, match="has no decoder"):
+    with pytest.raises(whence.UsageError, match="has no head"):
         decode_layers(tiny("bert"), SHORT)
     with pytest.raises(whence.UsageError, match="reads states of 16 features, these have 8"):
-        decode_layers(tiny("albert", "masked_lm"), SHORT, layers="words")
+        decode_layers(tiny("albert", "masked_lm"), SHORT, layers="embeddings")
 
 
 def test_numbers_that_are_none_are_refused() -> None:
@@ -225,7 +225,7 @@ def poisoned(poison: str) -> Lens:
     words = (((poison, f"not {poison}"),),) * 2
     numbers = {"ids": np.zeros((2, 1, 2), int), "probabilities": np.full((2, 1, 2), 0.5, np.float32),
                "own_probabilities": np.zeros((2, 1), np.float32), "own_ranks": np.ones((2, 1), int)}  # fmt: skip
-    return Lens(poison, poison, (token,), (0, 1), words, **numbers, model=record, decoder=poison, next_token=True,
+    return Lens(poison, poison, (token,), (0, 1), words, **numbers, model=record, head=poison, next_token=True,
                 warnings=(poison,))  # fmt: skip
 
 
@@ -237,7 +237,7 @@ def test_a_hostile_lens_is_data_and_only_data(poison: str) -> None:
     assert [tag for tag, _ in Elements(content).tags] == [tag for tag, _ in Elements(harmless).tags]
     lens = data_of(content)["texts"][0]["lens"]
     assert lens["words"] == [poison, f"not {poison}"]
-    assert lens["decoder"] == poison
+    assert lens["head"] == poison
 
 
 def test_a_lens_comes_back_from_the_page_exactly(decodable: whence.LayeredModel) -> None:
@@ -298,7 +298,7 @@ def run(*arguments: str) -> Any:
 @every_head
 def test_lens_from_the_command(family: str, folders: dict[str, str], tmp_path: Path) -> None:
     head = folders[f"{family} {HEADS[family]}"]
-    command = ["lens", SHORT, "--model", folders[f"{family} classification"], "--decoder", head]
+    command = ["lens", SHORT, "--model", folders[f"{family} classification"], "--head", head]
     result = run(*command, "--top", "2", "--html", str(tmp_path / "x.html"))
     assert result.exit_code == 0, result.stderr
     shown = result.stdout
@@ -314,15 +314,15 @@ def test_lens_from_the_command(family: str, folders: dict[str, str], tmp_path: P
 
 
 @every_head
-def test_explain_and_compare_take_a_decoder(family: str, folders: dict[str, str], tmp_path: Path) -> None:
+def test_explain_and_compare_take_a_head(family: str, folders: dict[str, str], tmp_path: Path) -> None:
     head = folders[f"{family} {HEADS[family]}"]
-    decoder = ["--model", folders[f"{family} classification"], "--decoder", head]
+    given = ["--model", folders[f"{family} classification"], "--head", head]
     file = tmp_path / "x.html"
-    result = run("explain", SHORT, *decoder, "--method", "decoded_grad_cam", "-o", "tau=2", "--html", str(file))
+    result = run("explain", SHORT, *given, "--method", "decoded_grad_cam", "-o", "tau=2", "--html", str(file))
     assert result.exit_code == 0, result.stderr
-    assert data_of(file.read_text())["texts"][0]["lens"]["decoder"] == head
+    assert data_of(file.read_text())["texts"][0]["lens"]["head"] == head
     names = "decoded_leave_one_out,random"
-    result = run("compare", SHORT, *decoder, "--methods", names, "-o", "tau=2", "--json", "--html", str(file))
+    result = run("compare", SHORT, *given, "--methods", names, "-o", "tau=2", "--json", "--html", str(file))
     assert result.exit_code == 0, result.stderr
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["method"] for line in lines] == ["decoded_leave_one_out", "random"]
@@ -332,9 +332,9 @@ def test_explain_and_compare_take_a_decoder(family: str, folders: dict[str, str]
 def test_wrong_use_of_the_command(folders: dict[str, str]) -> None:
     result = run("lens", SHORT, "--model", folders["bert classification"])
     assert result.exit_code == 2
-    assert "has no decoder" in result.stderr.splitlines()[0]
-    assert "--decoder NAME" in result.stderr
-    result = run("lens", SHORT, "--model", folders["bert classification"], "--decoder", folders["gpt2 causal_lm"])
+    assert "has no head" in result.stderr.splitlines()[0]
+    assert "--head NAME" in result.stderr
+    result = run("lens", SHORT, "--model", folders["bert classification"], "--head", folders["gpt2 causal_lm"])
     assert result.exit_code == 2
     assert "has another vocabulary" in result.stderr
     result = CliRunner().invoke(app, ["lens", "-"], input="one\ntwo\n")

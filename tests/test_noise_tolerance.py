@@ -95,11 +95,11 @@ def test_the_target_does_not_matter() -> None:
 
 def test_special_tokens_stay_quiet_at_the_input_unless_told() -> None:
     model = tiny_models.tiny("bert")
-    by_default = tolerance(model, tiny_models.SHORT, layers=["words", 1], steps=3)
+    by_default = tolerance(model, tiny_models.SHORT, layers=["embeddings", 1], steps=3)
     special = [token.special for token in by_default.tokens]
-    assert (by_default.row("words")[special] == 0).all()
+    assert (by_default.row("embeddings")[special] == 0).all()
     assert (by_default.row(1)[special] > 0).all()
-    assert (tolerance(model, tiny_models.SHORT, layers=["words"], steps=3, special=True).scores > 0).all()
+    assert (tolerance(model, tiny_models.SHORT, layers=["embeddings"], steps=3, special=True).scores > 0).all()
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, kl_divergence
 
 import whence
-from whence.diffmask.divergence import agreement, divergence
-from whence.diffmask.fit import Fit
-from whence.diffmask.lookahead import Lookahead
-from whence.diffmask.objective import PULL, MaskedPasses, maskable, mixed, penalty
-from whence.diffmask.probes import Form, Kind, Probes
-from whence.diffmask.recipes import PENALTIES, Penalty, Recipe, recipe_for
-from whence.diffmask.schedule import Batches, drawn_layer, drawn_noise, learning_rate_share
+from whence.learned.divergence import agreement, divergence
+from whence.learned.fit import Fit
+from whence.learned.lookahead import Lookahead
+from whence.learned.objective import PULL, MaskedPasses, maskable, mixed, penalty
+from whence.learned.probes import Form, Kind, Probes
+from whence.learned.recipes import PENALTIES, Penalty, Recipe, recipe_for
+from whence.learned.schedule import Batches, drawn_layer, drawn_noise, learning_rate_share
 from whence.targets import ClassLabels, Reading, Task
 
 LABELS = ClassLabels(("a", "b", "c"))
@@ -47,7 +47,7 @@ def batch(model: whence.LayeredModel, texts: list[Any]) -> whence.Inputs:
 def probes_for(model: whence.LayeredModel, kind: Kind, form: Form = "released", start: float = 0.5) -> Probes:
     states = model.states(batch(model, texts_of(model)[:1]))
     widths: dict[whence.Layer, int] = {
-        layer: states.at(layer).shape[-1] for layer in ("words", *range(model.n_layers + 1))
+        layer: states.at(layer).shape[-1] for layer in ("embeddings", *range(model.n_layers + 1))
     }
     torch.manual_seed(0)
     return Probes(kind, form, widths, 8, start)
@@ -185,7 +185,7 @@ def released_objective(
     used = places if probes.kind == "input" else [places[-1]]
     for place in used:
         state = states.at(probes.layers[place])
-        word = states.words if probes.kind == "input" else None
+        word = states.embeddings if probes.kind == "input" else None
         logit = probes.of_layer[place](word, state)[0].detach()
         u = noise[place if probes.kind == "input" else 0]
         concrete = torch.sigmoid((torch.log(u) - torch.log(1 - u) + logit) / 0.2)
@@ -193,7 +193,7 @@ def released_objective(
         log_keep = log_keep - torch.nn.functional.softplus(0.2 * math.log(0.2) - logit)
         if recipe.limit is not None:
             pulled = pulled + (logit.abs() - recipe.limit).relu() ** 2 / len(used)
-    where = "words" if probes.kind == "input" else layer
+    where = "embeddings" if probes.kind == "input" else layer
     b = probes.baselines[0 if probes.kind == "input" else places[-1]].detach()
     hidden = torch.stack([z[i] * h + (1 - z[i]) * b for i, h in enumerate(states.at(where)[0])])[None]
     moved = divergence(model.reading, states.logits, model.resume(where, hidden, inputs), inputs.mask)
@@ -275,7 +275,7 @@ def test_acceptance_4_open_gates_change_nothing_at_any_layer(kind: Kind, family:
 
 
 def states_by_layer(states: whence.States) -> dict[whence.Layer, Tensor]:
-    return {"words": states.words, **dict(enumerate(states.hidden))}
+    return {"embeddings": states.embeddings, **dict(enumerate(states.hidden))}
 
 
 @every_case

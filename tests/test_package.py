@@ -17,8 +17,8 @@ PACKAGE = ROOT / "src" / "whence"
 
 # lower parts never import higher ones; parts in one line may import each other
 STOREYS = (
-    ("errors", "words"),
-    ("files", "part_of_speech"),
+    ("errors", "units"),
+    ("files", "store", "part_of_speech"),
     ("explanation", "explanation_json"),
     ("metrics",),
     ("targets",),
@@ -26,7 +26,7 @@ STOREYS = (
     ("models",),
     ("lens",),
     ("methods",),
-    ("testing", "games", "diffmask", "attention"),
+    ("testing", "engine", "learned", "attention"),
     ("scoreboard",),
     ("render",),
     ("cli",),

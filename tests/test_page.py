@@ -153,13 +153,13 @@ def test_every_script_of_the_folder_is_in_the_page() -> None:
 
 
 def test_scores_and_tokens_come_back_exactly() -> None:
-    explanation = made("unhappy 👍🏽 films\nend", ("words", 0, 1), pieces=True)
+    explanation = made("unhappy 👍🏽 films\nend", ("embeddings", 0, 1), pieces=True)
     explanation = replace(explanation, standard_errors=explanation.scores / 3, completeness_errors=(0.0, 0.25, 1.0))
     data = data_of(page([explanation]))
     (entry,), (method,) = data["texts"], data["methods"]
     (run,) = entry["runs"]
     assert entry["text"] == explanation.text
-    assert method["layers"] == ["words", 0, 1]
+    assert method["layers"] == ["embeddings", 0, 1]
     np.testing.assert_array_equal(numbers(run["scores"]), explanation.scores.ravel())
     np.testing.assert_array_equal(numbers(run["errors"]), (explanation.scores / 3).ravel())
     assert run["completeness"] == [0.0, 0.25, 1.0]

@@ -86,7 +86,7 @@ def many_layers(**changes: Any) -> Explanation:
 
 def three() -> list[Explanation]:
     return [many_layers(), made(SENTENCE, LAYERS, signed=False, pieces=True, seed=1, method="unsigned"),
-            made(SENTENCE, ("words",), pieces=True, seed=2, method="flat")]  # fmt: skip
+            made(SENTENCE, ("embeddings",), pieces=True, seed=2, method="flat")]  # fmt: skip
 
 
 @functools.cache
@@ -233,7 +233,7 @@ def test_arrow_keys_walk_through_the_layers_and_stop_at_the_ends(show: Open) -> 
 
 
 def test_layers_are_named(show: Open) -> None:
-    tab = show([made(SENTENCE, ("words", 0, 1, 2))])
+    tab = show([made(SENTENCE, ("embeddings", 0, 1, 2))])
     assert texts_of(tab, ".square-head") == ["word embeddings", "embedding", "1", "2"]
 
 

@@ -13,10 +13,10 @@ from planted_truth import NeedsBoth, needs_both
 
 import whence
 from whence import testing
-from whence.diffmask.divergence import divergence
-from whence.diffmask.erasure import smallest_kept_sets
-from whence.diffmask.per_example import DIFFMASK_PER_TEXT, KEEP_PROBABILITY, Chosen, FreeMasks, diffmask_per_text
-from whence.diffmask.reinforce import REINFORCE_PER_TEXT, log_probability, reinforce_per_text
+from whence.learned.divergence import divergence
+from whence.learned.erasure import smallest_kept_sets
+from whence.learned.per_example import DIFFMASK_PER_TEXT, KEEP_PROBABILITY, Chosen, FreeMasks, diffmask_per_text
+from whence.learned.reinforce import REINFORCE_PER_TEXT, log_probability, reinforce_per_text
 from whence.methods.question import Method, Question, Scores
 from whence.targets import select
 
@@ -34,11 +34,11 @@ def question_about(model: whence.LayeredModel, texts: list[str]) -> Question:
     inputs = model.collate(encodings)
     states = model.states(inputs)
     selection = select("predicted", "logit", model.reading, states.logits, [each.tokens for each in encodings])
-    return Question(model, inputs, states, selection, ("words",), seed=0, batch_tokens=1_000)
+    return Question(model, inputs, states, selection, ("embeddings",), seed=0, batch_tokens=1_000)
 
 
 def masks_of(question: Question, margin: float = 0.1) -> FreeMasks:
-    return FreeMasks(question, "words", margin, True, "zero", rate=0.1, multiplier_rate=0.3, baseline_rate=None)
+    return FreeMasks(question, "embeddings", margin, True, "zero", rate=0.1, multiplier_rate=0.3, baseline_rate=None)
 
 
 @pytest.mark.parametrize("penalty", ["share", "count", "log"])
@@ -79,7 +79,7 @@ def test_the_masks_are_those_of_the_exact_search() -> None:
     keep = torch.zeros_like(question.inputs.mask)
     for row, explanation in zip(keep, found, strict=True):
         row[list(kept(explanation))] = True
-    changed = model.resume("words", question.states.words * keep[..., None], question.inputs)
+    changed = model.resume("embeddings", question.states.embeddings * keep[..., None], question.inputs)
     moved = divergence(model.reading, question.states.logits, changed, question.inputs.mask)
     assert (moved <= 0.1).all()
     surplus = [len(kept(mine)) - len(best.sets[0]) for mine, best in zip(found, exact, strict=True)]
@@ -138,7 +138,7 @@ def test_open_gates_move_nothing_and_shut_ones_leave_the_baseline() -> None:
     question = question_about(model, ["a witty film", "bad"])
     masks = masks_of(question)
     assert masks.moved(torch.ones_like(masks.logits)).tolist() == pytest.approx([0, 0], abs=1e-6)
-    nothing = model.resume("words", torch.zeros_like(question.states.words), question.inputs)
+    nothing = model.resume("embeddings", torch.zeros_like(question.states.embeddings), question.inputs)
     expected = divergence(model.reading, question.states.logits, nothing, question.inputs.mask)
     assert masks.moved(torch.zeros_like(masks.logits)).tolist() == pytest.approx(expected.tolist(), rel=1e-4)
     assert expected.min() > 0
@@ -185,7 +185,9 @@ def test_special_tokens_can_be_left_alone() -> None:
 def test_every_task_has_masks(head: str) -> None:
     texts = tiny_models.texts_for("bert", head)[:2]
     for method in (DIFFMASK_PER_TEXT, REINFORCE_PER_TEXT):
-        for explanation in whence.explain(tiny_models.tiny("bert", head), texts, method, steps=5, layers=["words", 2]):
+        for explanation in whence.explain(
+            tiny_models.tiny("bert", head), texts, method, steps=5, layers=["embeddings", 2]
+        ):
             assert explanation.scores.shape == (2, len(explanation.tokens))
 
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from whence.diffmask.gates import HardConcrete
-from whence.diffmask.probes import Bilinear, Form, Kind, Perceptron, Probes, all_at_once
 from whence.explanation import Layer
+from whence.learned.gates import HardConcrete
+from whence.learned.probes import Bilinear, Form, Kind, Perceptron, Probes, all_at_once
 
 FORMS: tuple[Form, ...] = ("released", "released_plain", "paper")
-WIDTHS: dict[Layer, int] = {"words": 3, 0: 4, 1: 4, 2: 5}  # word embeddings may be narrower, layers may differ
+WIDTHS: dict[Layer, int] = {"embeddings": 3, 0: 4, 1: 4, 2: 5}  # word embeddings may be narrower, layers may differ
 every_form = pytest.mark.parametrize("form", FORMS)
 
 
@@ -37,11 +37,13 @@ def test_acceptance_3_a_fresh_input_probe_keeps_almost_everything(
     width: int, n_layers: int, low: float, high: float
 ) -> None:
     """On states with the norms of BERT's: word embeddings of about 1.4, layer-normed states of about 15."""
-    widths: dict[Layer, int] = {"words": width, **dict.fromkeys(range(n_layers - 1), width)}
+    widths: dict[Layer, int] = {"embeddings": width, **dict.fromkeys(range(n_layers - 1), width)}
     torch.manual_seed(0)
     with torch.no_grad():
         probes = Probes("input", "released", widths, width // 4, start=5.0)
-        states = {layer: torch.randn(4, 16, width) * (1.4 if layer == "words" else 15) / width**0.5 for layer in widths}
+        states = {
+            layer: torch.randn(4, 16, width) * (1.4 if layer == "embeddings" else 15) / width**0.5 for layer in widths
+        }
         keep = probes.log_keep(states, probes.layers).exp()
     assert len(keep) == n_layers
     assert low < float(keep[-1].mean()) < high
@@ -117,7 +119,7 @@ def test_the_papers_probe_by_hand(kind: Kind) -> None:
             for layer, probe in zip(probes.layers, probes.of_layer, strict=True):
                 assert isinstance(probe, Bilinear)
                 h = states[layer][row, token]
-                x = states["words"][row, token] if kind == "input" else h
+                x = states["embeddings"][row, token] if kind == "input" else h
                 product = sum(float(x[i]) * dot(probe.product[i], h) for i in range(len(x)))
                 linear = dot(probe.linear.weight[0], torch.cat([x, h])) + float(probe.linear.bias)
                 raw.append(product / math.sqrt(len(h)) + linear)
@@ -189,8 +191,8 @@ def test_which_probes_learn_when_a_layer_is_drawn(kind: Kind, form: Form, reache
 
 def test_where_gates_act_and_what_stands_for_the_dropped() -> None:
     on_inputs, on_states = shaken("input", "released"), shaken("hidden", "released")
-    assert [on_inputs.masked_layer(layer) for layer in on_inputs.layers] == ["words"] * 4
-    assert [on_states.masked_layer(layer) for layer in on_states.layers] == ["words", 0, 1, 2]
+    assert [on_inputs.masked_layer(layer) for layer in on_inputs.layers] == ["embeddings"] * 4
+    assert [on_states.masked_layer(layer) for layer in on_states.layers] == ["embeddings", 0, 1, 2]
     assert [tuple(on_inputs.baseline(layer).shape) for layer in on_inputs.layers] == [(3,)] * 4
     assert [tuple(on_states.baseline(layer).shape) for layer in on_states.layers] == [(3,), (4,), (4,), (5,)]
     assert len(on_inputs.baselines) == 1
@@ -198,7 +200,7 @@ def test_where_gates_act_and_what_stands_for_the_dropped() -> None:
 
 def test_baselines_of_states_start_as_noise_of_unit_length() -> None:
     torch.manual_seed(0)
-    probes = Probes("hidden", "released", {"words": 400, 0: 400}, 4)
+    probes = Probes("hidden", "released", {"embeddings": 400, 0: 400}, 4)
     for layer in probes.layers:
         assert float(probes.baseline(layer).detach().std()) == pytest.approx(0.05, rel=0.15)  # 1 / sqrt(400)
 

@@ -97,7 +97,7 @@ def test_what_can_be_seen_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-@pytest.mark.parametrize("layers", [("words",), (0, 1, 2)], ids=["bars", "map"])
+@pytest.mark.parametrize("layers", [("embeddings",), (0, 1, 2)], ids=["bars", "map"])
 def test_hostile_text_is_shown_and_does_nothing(text: str, layers: tuple[Layer, ...]) -> None:
     explanation = made(
         text, layers, pair=text, prediction=Prediction(text, 0, 0.5, {text: 0.5}),
@@ -137,7 +137,7 @@ def test_sign_and_colour_say_the_same() -> None:
 
 
 def test_one_layer_is_bars_with_numbers() -> None:
-    explanation = made("good bad film", ("words",), [0, 2, -1, 0, 0])
+    explanation = made("good bad film", ("embeddings",), [0, 2, -1, 0, 0])
     good, bad = line_of("good", explanation), line_of("bad", explanation)
     assert good.split()[:2] == ["good", "+2.00"]
     assert bad.split()[:2] == ["bad", "-1.00"]
@@ -147,7 +147,9 @@ def test_one_layer_is_bars_with_numbers() -> None:
 
 
 def test_sampling_errors_are_shown() -> None:
-    explanation = made("good film", ("words",), [0, 2, -1, 0], standard_errors=np.full((1, 4), 0.25, dtype=np.float32))
+    explanation = made(
+        "good film", ("embeddings",), [0, 2, -1, 0], standard_errors=np.full((1, 4), 0.25, dtype=np.float32)
+    )
     assert "+2.00 ± 0.25" in line_of("good", explanation)
 
 
@@ -219,7 +221,7 @@ def test_each_layer_may_have_its_own_scale() -> None:
 
 
 def test_words_are_gathered_and_tokens_told_apart() -> None:
-    base = made("unhappy 🎉", ("words",), [0, 1, 1, 0])
+    base = made("unhappy 🎉", ("embeddings",), [0, 1, 1, 0])
     tokens = (
         base.tokens[0], Token("un", 5, 0, 2, word=0), Token("##happy", 6, 2, 7, word=0),
         Token("[UNK]", 1, 8, 9, word=1), base.tokens[-1],
@@ -257,7 +259,7 @@ def test_the_text_is_coloured_by_the_layer_asked_for() -> None:
 
 
 def test_all_zero_scores_can_be_shown() -> None:
-    for layers in (("words",), (0, 1)):
+    for layers in (("embeddings",), (0, 1)):
         assert "good" in shown(made("good film", layers, np.zeros((len(layers), 4))))
         assert plot(made("good film", layers, np.zeros((len(layers), 4)))) is not None
 
@@ -287,7 +289,7 @@ def test_ranks_by_hand() -> None:
 
 
 def test_a_comparison_has_words_down_and_methods_across() -> None:
-    first = made("good bad film", ("words",), [9, 2, -1, 0, 9], method="first")
+    first = made("good bad film", ("embeddings",), [9, 2, -1, 0, 9], method="first")
     second = made(
         "good bad film", (0, 1), [[0, 1, 1, 4, 0], [7] * 5], signed=False, method="second", cost=Cost(2, 0, 0.5)
     )
@@ -358,7 +360,7 @@ def words_on(ax: Any) -> list[str]:
 
 
 def test_a_map_on_new_axes() -> None:
-    explanation = made("good film", ("words", 0, 1, 2))
+    explanation = made("good film", ("embeddings", 0, 1, 2))
     ax: Any = plot(explanation)
     assert words_on(ax) == ["[CLS]", "good", "film", "[SEP]"]
     mesh = ax.collections[0]
@@ -405,7 +407,7 @@ def test_a_long_text_is_folded_on_axes_too_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-@pytest.mark.parametrize("layers", [("words",), (0, 1)], ids=["bars", "map"])
+@pytest.mark.parametrize("layers", [("embeddings",), (0, 1)], ids=["bars", "map"])
 def test_hostile_text_can_be_drawn(text: str, layers: tuple[Layer, ...]) -> None:
     explanation = made(
         text, layers, prediction=Prediction(text, 0, 0.5, {text: 0.5}), target=ExplainedTarget(text, "logit", 1)

@@ -19,11 +19,11 @@ from weighted_words import TEXTS, explained, length, of_tokens, position, probab
 
 import whence
 from whence.data import Example
+from whence.engine.masked import Hiding
+from whence.engine.play import play
+from whence.engine.sets import Contestant
 from whence.errors import FileError, InputError, UnknownNameError, UsageError
 from whence.explanation import Explanation
-from whence.games.masked import Hiding
-from whence.games.play import play
-from whence.games.sets import Contestant
 from whence.metrics.curves import area_under, hidden_counts
 from whence.scoreboard import explaining, faithfulness
 from whence.scoreboard.board import Scoreboard
@@ -38,8 +38,8 @@ def planted(**settings: Any) -> Scoreboard:
     """The truth and its reverse beside the controls."""
     given = {"truth": explained(TEXTS), "reverse": explained(TEXTS, -1.0)}
     return evaluate(
-        weighted_words(), TEXTS, ["yes"] * len(TEXTS), methods=["gradient_x_input"], explanations=given, layer="words",
-        **{"metrics": FAITHFULNESS, **settings},
+        weighted_words(), TEXTS, ["yes"] * len(TEXTS), methods=["gradient_x_input"], explanations=given,
+        layer="embeddings", **{"metrics": FAITHFULNESS, **settings},
     )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def test_methods_that_ignore_the_model_are_flagged(bert: whence.LayeredModel) ->
                "leave_one_out": "leave_one_out", "integrated_gradients": "integrated_gradients"}  # fmt: skip
     before = {name: weight.clone() for name, weight in bert.module.state_dict().items()}
     texts = [f"{text} and {word}" for text in TINY_TEXTS[1:] for word in ("bad", "good", "witty")]
-    found = evaluate(bert, texts, methods=methods, metrics=["randomisation"], layer="words")
+    found = evaluate(bert, texts, methods=methods, metrics=["randomisation"], layer="embeddings")
     assert found.flagged == ("length", "position", "random")
     assert all("length and position" in reason for reason in found.verdict.reasons if "Do not believe" in reason)
     assert set(found.verdict.believe) & {"length", "position"} == set()
@@ -466,7 +466,11 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_finished_work_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings: dict[str, Any] = {"methods": ["gradient_x_input", "leave_one_out"], "layer": "words", "folder": tmp_path}
+    settings: dict[str, Any] = {
+        "methods": ["gradient_x_input", "leave_one_out"],
+        "layer": "embeddings",
+        "folder": tmp_path,
+    }
     first = evaluate(weighted_words(), TEXTS, **settings)
     calls = calls_of(monkeypatch)
     monkeypatch.setattr("whence.scoreboard.protocol.play_entrants", lambda *_, **__: pytest.fail("played again"))
@@ -476,7 +480,7 @@ def test_finished_work_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_method_can_be_added_to_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings: dict[str, Any] = {"metrics": ["sufficiency"], "layer": "words", "folder": tmp_path}
+    settings: dict[str, Any] = {"metrics": ["sufficiency"], "layer": "embeddings", "folder": tmp_path}
     evaluate(weighted_words(), TEXTS, methods=["gradient_x_input"], **settings)
     calls = calls_of(monkeypatch)
     evaluate(weighted_words(), TEXTS, methods=["gradient_x_input", "occlusion"], **settings)
@@ -485,11 +489,11 @@ def test_a_method_can_be_added_to_a_run(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"methods": ["gradient_x_input"], "metrics": ["cost"], "folder": tmp_path}
-    evaluate(weighted_words(), TEXTS, layer="words", **settings)
+    evaluate(weighted_words(), TEXTS, layer="embeddings", **settings)
     with pytest.raises(UsageError, match="another texts"):
-        evaluate(weighted_words(), TEXTS[1:], layer="words", **settings)
+        evaluate(weighted_words(), TEXTS[1:], layer="embeddings", **settings)
     with pytest.raises(UsageError, match="another seed"):
-        evaluate(weighted_words(), TEXTS, layer="words", seed=1, **settings)
+        evaluate(weighted_words(), TEXTS, layer="embeddings", seed=1, **settings)
 
 
 KILLED = """
@@ -502,7 +506,7 @@ trial.CHUNK = 4
 def progress(step, done, total):
     if (step, done) == ("explanations", 4 * 4 + 2 * 4):  # of four entrants: the second chunk's second
         os.kill(os.getpid(), signal.SIGKILL)
-evaluate(weighted_words(), TEXTS, methods=["gradient_x_input", "leave_one_out"], layer="words",
+evaluate(weighted_words(), TEXTS, methods=["gradient_x_input", "leave_one_out"], layer="embeddings",
          metrics=["sufficiency", "seed_stability"], folder={folder!r}, progress=progress)
 """
 
@@ -512,7 +516,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
     assert not (tmp_path / "scoreboard.json").exists()
     monkeypatch.setattr("whence.scoreboard.trial.CHUNK", 4)
-    settings: dict[str, Any] = {"methods": ["gradient_x_input", "leave_one_out"], "layer": "words",
+    settings: dict[str, Any] = {"methods": ["gradient_x_input", "leave_one_out"], "layer": "embeddings",
                                 "metrics": ["sufficiency", "seed_stability"]}  # fmt: skip
     whole = evaluate(weighted_words(), TEXTS, **settings)
     calls = calls_of(monkeypatch)
@@ -534,7 +538,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.M
 def test_other_models_have_boards_too(family: str, head: str) -> None:
     model = tiny_models.tiny(family, head)
     texts = tiny_models.texts_for(family, head)
-    found = evaluate(model, texts, methods=["leave_one_out", "gradient_x_input"], layer="words")
+    found = evaluate(model, texts, methods=["leave_one_out", "gradient_x_input"], layer="embeddings")
     for metric in ("faithfulness", "sufficiency", "randomisation", "batch_difference"):
         assert np.isfinite(found.values[metric][:2]).any(axis=1).all(), metric
     assert found.interval("leave_one_out", "batch_difference").mean < 1e-3  # type: ignore[union-attr]

@@ -33,7 +33,7 @@ def board() -> Scoreboard:
     methods = {"gradient_x_input": "gradient_x_input", "leave_one_out": "leave_one_out", "shapley": "shapley",
                "length": of_tokens(length, "length")}  # fmt: skip
     return evaluate(
-        weighted_words(), TEXTS, ["yes"] * len(TEXTS), methods=methods, layer="words",
+        weighted_words(), TEXTS, ["yes"] * len(TEXTS), methods=methods, layer="embeddings",
         explanations={HOSTILE: explained(TEXTS), "reverse": explained(TEXTS, -1.0)},
     )  # fmt: skip
 
@@ -153,7 +153,7 @@ def test_the_ranking_can_be_by_any_metric_and_a_click_leads_to_the_text(
 def test_the_command_writes_the_board_and_goes_on(tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     file.write_text("text,label\na gorgeous witty film,positive\na dull plot,negative\nit never comes alive,negative\n")
-    command = ["evaluate", "--data", str(file), "--methods", "gradient_x_input,leave_one_out", "--layer", "words",
+    command = ["evaluate", "--data", str(file), "--methods", "gradient_x_input,leave_one_out", "--layer", "embeddings",
                "--metrics", "sufficiency,cost", "--out", str(tmp_path / "out"), "--json"]  # fmt: skip
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output

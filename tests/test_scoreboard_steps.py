@@ -12,8 +12,8 @@ from weighted_words import TEXTS, weighted_words
 
 import whence
 from whence.cli.evaluate import StepLines
-from whence.diffmask.diffmask import DiffMask
-from whence.games.play import hiding_game, revealing_game
+from whence.engine.play import hiding_game, revealing_game
+from whence.learned.diffmask import DiffMask
 from whence.methods.question import Method, Question, Scores
 from whence.models.fingerprint import changed_on_purpose
 from whence.scoreboard import explaining
@@ -67,7 +67,7 @@ def test_only_a_method_that_draws_is_asked_with_every_seed(
     method: str, again: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = asked(monkeypatch, method)
-    found = evaluate(weighted_words(), TEXTS, methods=[method], layer="words", metrics=["seed_stability"])
+    found = evaluate(weighted_words(), TEXTS, methods=[method], layer="embeddings", metrics=["seed_stability"])
     assert calls == [(1, 0), (12, 0), *[(1, 0)] * 6, (1, 1), *again], "tried, judged, alone, with another seed"
     mean = found.interval(method, "seed_stability").mean  # type: ignore[union-attr]
     assert mean == 1.0 if method == "gradient_x_input" else mean < 1.0
@@ -75,7 +75,7 @@ def test_only_a_method_that_draws_is_asked_with_every_seed(
 
 
 def test_one_seed_has_nothing_to_compare() -> None:
-    found = evaluate(weighted_words(), TEXTS, methods=["shapley"], layer="words", metrics=["stability"], seeds=1)
+    found = evaluate(weighted_words(), TEXTS, methods=["shapley"], layer="embeddings", metrics=["stability"], seeds=1)
     assert found.interval("shapley", "seed_stability") is None
 
 
@@ -86,7 +86,7 @@ def test_scores_that_depend_on_the_company_are_found_out() -> None:
 
     meaning = whence.Meaning("sociable", "the text's place in its batch", signed=False, additive=False)
     methods = {"sociable": Method(sociable, meaning, needs="others", cost="none"), "leave_one_out": "leave_one_out"}
-    found = evaluate(weighted_words(), TEXTS, methods=methods, layer="words", metrics=["batch_difference"])
+    found = evaluate(weighted_words(), TEXTS, methods=methods, layer="embeddings", metrics=["batch_difference"])
     assert found.interval("sociable", "batch_difference").mean > 0.1  # type: ignore[union-attr]
     assert found.interval("leave_one_out", "batch_difference").mean < 1e-5  # type: ignore[union-attr]
     assert any("Scores of sociable change" in reason for reason in found.verdict.reasons)
@@ -121,7 +121,7 @@ def test_probes_take_part_in_the_control(probed: Scoreboard) -> None:
 def test_the_control_asks_the_same_probes_on_the_changed_model(probed: Scoreboard) -> None:
     """Read by hand: the probes' own answer to the states of a model that has other weights."""
     model = whence.load()
-    probes = DiffMask.shipped("sentiment")
+    probes = DiffMask.embedded("sentiment")
     inputs = model.collate([model.encode(REVIEWS[0])])
     with redrawn(model, stages(model)[-1], seed=0):
         states = model.states(inputs)
@@ -134,7 +134,7 @@ def test_the_control_asks_the_same_probes_on_the_changed_model(probed: Scoreboar
 
 
 def test_users_probes_refuse_the_changed_model_before_and_after() -> None:
-    model, probes = whence.load(), DiffMask.shipped("sentiment")
+    model, probes = whence.load(), DiffMask.embedded("sentiment")
     weight = model.module.classifier.weight
     with torch.no_grad():
         weight.add_(1.0)
@@ -170,7 +170,7 @@ def test_every_step_is_announced_and_brought_to_its_end(bert: whence.LayeredMode
 def test_steps_that_are_not_wanted_are_not_announced() -> None:
     steps = []
     evaluate(
-        weighted_words(), TEXTS[:2], methods=["gradient_x_input"], layer="words", metrics=["sufficiency"],
+        weighted_words(), TEXTS[:2], methods=["gradient_x_input"], layer="embeddings", metrics=["sufficiency"],
         progress=lambda step, done, total: steps.append(step),
     )  # fmt: skip
     assert list(dict.fromkeys(steps)) == ["explanations", "games"]

@@ -68,10 +68,10 @@ def all_states(model: whence.LayeredModel, layer: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 10_000])
-@pytest.mark.parametrize("layer", ["words", 0, 2])
+@pytest.mark.parametrize("layer", ["embeddings", 0, 2])
 def test_fitted_statistics_are_those_of_all_states_together(batch_tokens: int, layer: Any) -> None:
     model = tiny_models.tiny("bert")
-    usual = StateStatistics(["words", 0, 2], batch_tokens=batch_tokens).fit(model, TEXTS)
+    usual = StateStatistics(["embeddings", 0, 2], batch_tokens=batch_tokens).fit(model, TEXTS)
     mean, deviation = usual.at(layer, 5)
     states = all_states(model, layer)
     everything = np.concatenate(states)
@@ -107,7 +107,7 @@ def test_no_state_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def watched(self: whence.LayeredModel, inputs: whence.Inputs, **options: Any) -> whence.States:
         alive.append(sum(reference() is not None for reference in seen))
         states = states_of(self, inputs, **options)
-        seen.extend(weakref.ref(h) for h in (states.words, *states.hidden, *inputs.encodings))
+        seen.extend(weakref.ref(h) for h in (states.embeddings, *states.hidden, *inputs.encodings))
         return states
 
     def stream() -> Iterator[str]:

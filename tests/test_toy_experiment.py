@@ -76,14 +76,14 @@ def test_the_model_is_layered(model: whence.LayeredModel, examples: list[Example
     inputs = model.collate([model.encode(example.text) for example in examples[:20]])
     states = model.states(inputs)
     assert (model.n_layers, states.at(1).shape[-1]) == (1, 2)
-    assert torch.equal(states.words, states.at(0))
-    for layer in ("words", 0, 1):
+    assert torch.equal(states.embeddings, states.at(0))
+    for layer in ("embeddings", 0, 1):
         assert torch.equal(model.resume(layer, states.at(layer), inputs), states.logits)
     alone = model.states(model.collate([model.encode(examples[3].text)])).logits[0]
     assert alone.tolist() == pytest.approx(states.logits[3].tolist(), abs=1e-6), "padding does not matter"
     assert (states.logits[:, 0] == 0).all()
     embedded = model.embed(inputs.ids)
-    assert torch.equal(embedded, states.words)
+    assert torch.equal(embedded, states.embeddings)
     same = {token for row in inputs.ids.tolist() for token in row if token % 10 == 7}
     assert len(same) > 1, "sevens of several questions"
     assert len({tuple(model.embed(torch.tensor([[token]]))[0, 0].tolist()) for token in same}) == 1, "and one embedding"
@@ -173,7 +173,7 @@ def test_one_seed_from_data_to_figures(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert set(found["rows"]) >= set(toy.PAPER) | set(toy.NOTEBOOK)
     assert found["rows"]["erasure, searched"]["silent"] > 0.3, "a model that says no to all needs nothing to say it"
     assert all(0 <= row["js"] <= math.log(2) for row in found["rows"].values())
-    assert [result["layer"] for result in found["hidden_probes"]] == ["words", 0, 1]
+    assert [result["layer"] for result in found["hidden_probes"]] == ["embeddings", 0, 1]
     assert sum(len(points) for points in found["figure_12"].values()) == sum(
         len(example.digits) for example in toy_task.split(toy_task.make_examples(0, 160), 0, 40)[1]
     )
@@ -204,7 +204,7 @@ def test_acceptance_8_the_probes_of_the_record_keep_every_word_and_of_the_states
     """The truth is known: all inputs are read, and half of the states, those of the two digits, are counted."""
     for run in json.loads((HERE / "results" / "toy.json").read_text())["runs"]:
         probes = {result["layer"]: result for result in run["hidden_probes"]}
-        assert (probes["words"]["masked"], probes[0]["masked"]) == pytest.approx((0, 0), abs=0.01)
+        assert (probes["embeddings"]["masked"], probes[0]["masked"]) == pytest.approx((0, 0), abs=0.01)
         assert probes[1]["masked"] == pytest.approx(0.5, abs=0.03)
         assert probes[1]["agreement"] >= 0.99
         assert run["rows"]["DiffMask, hidden"]["js"] <= 0.01, "which states, not only how many"

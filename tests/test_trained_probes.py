@@ -18,8 +18,8 @@ from torch import Tensor
 
 import whence
 from whence import DiffMask
-from whence.diffmask.probes import Kind
 from whence.explanation import Explanation
+from whence.learned.probes import Kind
 
 # Saving and loading
 
@@ -214,12 +214,12 @@ def test_scores_are_the_keep_probabilities_of_the_probes(fitted: dict[Kind, Diff
     model = tiny("bert")
     inputs = model.collate([model.encode(TEXTS[1])])
     states = model.states(inputs)
-    known: dict[whence.Layer, Tensor] = {"words": states.words, **dict(enumerate(states.hidden))}
+    known: dict[whence.Layer, Tensor] = {"embeddings": states.embeddings, **dict(enumerate(states.hidden))}
     for kind, probes in fitted.items():
         assert probes.fitted_ is not None
         inner, chances = probes.fitted_.probes, []
         for place, layer in enumerate(inner.layers):
-            logits = inner.of_layer[place](known["words"] if kind == "input" else None, known[layer])
+            logits = inner.of_layer[place](known["embeddings"] if kind == "input" else None, known[layer])
             chances.append(torch.sigmoid(logits + 0.2 * np.log(5))[0].detach().numpy())
         expected = np.cumprod(chances, axis=0) if kind == "input" else np.array(chances)
         explanation = probes.explain(model, TEXTS[1])
@@ -261,9 +261,9 @@ def test_without_probes_it_is_told_how_to_get_some(fitted: dict[Kind, DiffMask])
     with pytest.raises(whence.FileError, match="no probes in 'nowhere'"):
         whence.explain(model, TEXTS[0], "diffmask", probes="nowhere")
     with pytest.raises(whence.UnknownNameError, match="unknown embedded model 'sentimental'"):
-        DiffMask.shipped("sentimental")
+        DiffMask.embedded("sentimental")
     with pytest.raises(whence.UnknownNameError, match="unknown kind 'both'"):
-        DiffMask.shipped("sentiment", kind="both")  # type: ignore[arg-type]
+        DiffMask.embedded("sentiment", kind="both")  # type: ignore[arg-type]
 
 
 @every_kind
@@ -271,15 +271,15 @@ def test_without_probes_it_is_told_how_to_get_some(fitted: dict[Kind, DiffMask])
 def test_the_probes_of_the_embedded_models_explain_a_new_sentence(name: str, kind: Kind) -> None:
     model = whence.load(name)
     explanation = whence.explain(model, "Not the worst film of the year, but close.", "diffmask", kind=kind)
-    assert explanation.layers == ("words", *range(7))
+    assert explanation.layers == ("embeddings", *range(7))
     assert (explanation.cost.forwards, explanation.cost.backwards) == (1, 0)
     assert 0 < (explanation.scores > 0.5).mean() < 1
     assert kind == "hidden" or (np.diff(explanation.scores, axis=0) <= 1e-6).all()  # what is dropped stays dropped
     with pytest.raises(whence.ModelError, match="this is another model"):
-        DiffMask.shipped(name, kind).explain(whence.load("topic" if name == "sentiment" else "sentiment"), "a film")
+        DiffMask.embedded(name, kind).explain(whence.load("topic" if name == "sentiment" else "sentiment"), "a film")
 
 
 def test_probes_that_did_not_ship_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("whence.embedded.probes_folder", lambda name, kind: tmp_path / "nowhere")
     with pytest.raises(whence.UsageError, match="no input probes came with the embedded model 'topic'"):
-        DiffMask.shipped("topic")
+        DiffMask.embedded("topic")

@@ -102,14 +102,14 @@ def test_finetuning_leaves_the_words_alone(work):
     assert torch.equal(before, after)
 
 
-def test_export_loads_as_the_shipped_files_do(work):
+def test_export_loads_as_the_embedded_files_do(work):
     model, tokenizer, head = load_embedded("sentiment", work / "embedded")
     inputs = tokenizer("the food was awful .", return_tensors="pt")
     assert model.config.id2label[int(model(**inputs).logits.argmax())] == "negative"
 
     pretrained = BertForMaskedLM.from_pretrained(work / "pretrained").eval()
     states = pretrained.bert(**inputs).last_hidden_state
-    torch.testing.assert_close(head(states), pretrained.cls(states), atol=2e-2, rtol=1e-2)  # shipped as fp16
+    torch.testing.assert_close(head(states), pretrained.cls(states), atol=2e-2, rtol=1e-2)  # embedded as fp16
 
 
 def test_export_refuses_words_that_were_trained(work):

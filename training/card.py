@@ -12,7 +12,7 @@ CARD = HERE.parent / "src" / "whence" / "embedded" / "MODEL_CARD.md"
 results = json.loads((HERE / "results.json").read_text())
 sentiment, topic = results["sentiment"], results["topic"]
 pretraining, finetunings = results["pretraining"], results["finetunings"]
-shipped = {task: finetunings[run] for task, run in results["shipped_runs"].items()}
+embedded = {task: finetunings[run] for task, run in results["embedded_runs"].items()}
 
 
 def accuracy_row(name: str, measured: dict) -> str:
@@ -22,8 +22,8 @@ def accuracy_row(name: str, measured: dict) -> str:
 
 
 def finetuning_row(name: str, run: dict) -> str:
-    knobs, last = run["knobs"], run["decoder_after"][-1]
-    mark = " (shipped)" if name in results["shipped_runs"].values() else ""
+    knobs, last = run["knobs"], run["head_after"][-1]
+    mark = " (embedded)" if name in results["embedded_runs"].values() else ""
     return (
         f"| {name}{mark} | {knobs['seed']} | {run['n_labelled'] + run['n_unlabelled']:,} | {knobs['epochs']:g} "
         f"| {knobs['masked_lm_weight']:g} | {len(knobs['teachers']) or '–'} "
@@ -32,12 +32,12 @@ def finetuning_row(name: str, run: dict) -> str:
     )
 
 
-def decoder_rows() -> str:
+def head_rows() -> str:
     tables = [
-        shipped["sentiment"]["decoder_before"],
-        sentiment["decoder_on_sst2_dev"],
-        shipped["topic"]["decoder_before"],
-        topic["decoder_on_ag_news_test"],
+        embedded["sentiment"]["head_before"],
+        sentiment["head_on_sst2_dev"],
+        embedded["topic"]["head_before"],
+        topic["head_on_ag_news_test"],
     ]
     rows = []
     for cells in zip(*tables, strict=True):
@@ -89,12 +89,12 @@ hard. Neither was trained on or selected on.
 ## What the masked-LM head reads at each layer
 The head was frozen while the classifiers were trained, and filling masked words stayed part of the task. Each cell:
 mean probability / median rank that the head gives to the word piece that stands there (nothing masked, rank 1 is best).
-“Pretrained” is the encoder before fine-tuning, on held-out training texts; the others are the shipped encoders on
+“Pretrained” is the encoder before fine-tuning, on held-out training texts; the others are the embedded encoders on
 the first 300 texts of SST-2 dev and AG News test.
 
 | layer | pretrained, SST sentences | sentiment | pretrained, AG News | topic |
 |---|---|---|---|---|
-{decoder_rows()}
+{head_rows()}
 
 “the movie was really [MASK] .”, through the sentiment encoder: {fillers}.
 
@@ -108,8 +108,8 @@ the first 300 texts of SST-2 dev and AG News test.
 - **Fine-tuning**: word embeddings and masked-LM head frozen. SST phrases with "n't" and quotes are also seen as people
   type them, AG News also without its broken entities. Teachers learn the word embeddings
   too and fill no masked words; only their probabilities are used. A run with teachers learns the mean of those, also on
-  unlabelled sentences of reviews and articles. Trained on: {shipped["sentiment"]["device"]} (sentiment),
-  {shipped["topic"]["device"]} (topic).
+  unlabelled sentences of reviews and articles. Trained on: {embedded["sentiment"]["device"]} (sentiment),
+  {embedded["topic"]["device"]} (topic).
 - **Selection**: the last step of each run is kept. Between runs of a task, the best accuracy on held-out *training*
   sentences decides (600 whole SST sentences, with their phrases removed from training; 3,000 AG News articles). SST-2
   dev and AG News test were not used for any choice.

@@ -1,4 +1,4 @@
-"""Write the shipped files: fp16 weights, word embeddings and masked-LM head once, one encoder for each task.
+"""Write the embedded files: fp16 weights, word embeddings and masked-LM head once, one encoder for each task.
 
     python training/export.py --pretrained WORK/pretrained --sentiment WORK/sentiment-11 WORK/sentiment-12 \
         --topic WORK/topic-11 --out src/whence/embedded

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import torch
-from decoder import decoder_table
+from head import head_table
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer, BertForMaskedLM, BertForSequenceClassification, logging
 
@@ -35,7 +35,7 @@ parser.add_argument("--dropout", type=float, default=0.1)
 parser.add_argument("--masked-lm-weight", type=float, default=0.2)
 parser.add_argument("--masked-share", type=float, default=0.2)
 parser.add_argument("--label-share", type=float, default=0.3, help="weight of the label beside the teachers")
-parser.add_argument("--train-words", action="store_true", help="for teachers: their word embeddings are not shipped")
+parser.add_argument("--train-words", action="store_true", help="for teachers: their word embeddings are left out")
 parser.add_argument("--seed", type=int, default=1)
 args = parser.parse_args()
 
@@ -183,8 +183,8 @@ record = {
     "seconds": round(time.time() - start, 1),
     "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
     "knobs": {name: value.name if isinstance(value, Path) else value for name, value in vars(args).items()},
-    "decoder_before": decoder_table(masked_lm.bert, head, tokenizer, [row["text"] for row in heldout]),
-    "decoder_after": decoder_table(model.bert, head, tokenizer, [row["text"] for row in heldout]),
+    "head_before": head_table(masked_lm.bert, head, tokenizer, [row["text"] for row in heldout]),
+    "head_after": head_table(model.bert, head, tokenizer, [row["text"] for row in heldout]),
     "curve": curve,
 }
 record["knobs"]["teachers"] = [folder.name for folder in args.teachers]

@@ -1,8 +1,8 @@
-"""Measure the shipped files, in float32 on the CPU, and write training/results.json.
+"""Measure the embedded files, in float32 on the CPU, and write training/results.json.
 
     python training/measure.py --data-dir DATA [--work WORK]
 
---work is the scratch folder of run_all.sh: its records (knobs, steps, seconds, held-out results, the decoder tables of
+--work is the scratch folder of run_all.sh: its records (knobs, steps, seconds, held-out results, the head tables of
 the pretrained encoder) are taken into the results, and so are those of trial runs in WORK/trials. Without it, those of
 the last measurement stay.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy
 import pyarrow.parquet as parquet
 import torch
-from decoder import decoder_table
+from head import head_table
 from safetensors import safe_open
 
 from whence.embedded import hard_reviews, load_embedded, reviews
@@ -92,7 +92,7 @@ sentiment["hard_reviews_wrong"] = [
     for row, predicted in zip(hard_reviews(), probabilities(model, tokenizer, hard_texts), strict=True)
     if model.config.id2label[int(predicted.argmax())] != row["label"]
 ]
-sentiment["decoder_on_sst2_dev"] = decoder_table(model.bert, head, tokenizer, sst2_texts)
+sentiment["head_on_sst2_dev"] = head_table(model.bert, head, tokenizer, sst2_texts)
 inputs = tokenizer(FILL, return_tensors="pt")
 place = inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
 with torch.no_grad():
@@ -104,18 +104,18 @@ model, tokenizer, head = load_embedded("topic", args.folder)
 ag_news = [row for row in parquet.read_table(args.data_dir / "ag_news.parquet").to_pylist() if row["split"] == "test"]
 ag_texts = [row["text"] for row in ag_news]
 topic = {"ag_news_test": quality(model, tokenizer, ag_texts, [row["label"] for row in ag_news])}
-topic["decoder_on_ag_news_test"] = decoder_table(model.bert, head, tokenizer, ag_texts)
+topic["head_on_ag_news_test"] = head_table(model.bert, head, tokenizer, ag_texts)
 
-shipped = {}
+embedded = {}
 for task in ("sentiment", "topic"):
     with safe_open(args.folder / task / "model.safetensors", "pt") as file:
-        shipped[task] = file.metadata()["run"]
+        embedded[task] = file.metadata()["run"]
 commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
 results = {
     "commit_before": commit or None,
     "measured_with": f"float32 on the CPU, torch {torch.__version__}, Python {platform.python_version()}",
     "megabytes": round(sum(path.stat().st_size for path in args.folder.rglob("*") if path.is_file()) / 1e6, 2),
-    "shipped_runs": shipped,
+    "embedded_runs": embedded,
     "sentiment": sentiment,
     "topic": topic,
 }
@@ -134,7 +134,7 @@ for name, row in {**sentiment, **topic}.items():
         interval = "–".join(f"{bound:.3f}" for bound in row["confidence_interval_95"])
         print(f"| {name} | {row['accuracy']:.4f} | {interval} | {row['n']} | {row['expected_calibration_error']:.3f} |")
 print("\n| layer | sentiment: probability | median rank | topic: probability | median rank |\n|---|---|---|---|---|")
-for layers in zip(sentiment["decoder_on_sst2_dev"], topic["decoder_on_ag_news_test"], strict=True):
+for layers in zip(sentiment["head_on_sst2_dev"], topic["head_on_ag_news_test"], strict=True):
     cells = [f"{cell['mean_probability']:.3f} | {cell['median_rank']}" for cell in layers]
     print(f"| {layers[0]['layer']} | {cells[0]} | {cells[1]} |")
 print("\n" + FILL, sentiment["fillers"])

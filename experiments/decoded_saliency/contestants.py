@@ -14,7 +14,7 @@ from whence.explanation import Meaning
 from whence.methods.decoded import decoded
 from whence.methods.grad_cam import grad_cam
 from whence.methods.question import Method, Question, Scores
-from whence.models.decoder import module_decoder
+from whence.models.head import module_head
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Contestant:
     """A method with its options; with `layers` "all", a contestant for each layer.
 
     `unique` says that a token has one score, which stands wherever the token stands. `change` gives the model another
-    decoder. `paper` names the row of the paper's tables.
+    head. `paper` names the row of the paper's tables.
     """
 
     group: str
@@ -80,10 +80,10 @@ class ShuffledVocabulary(nn.Module):
 
 
 def with_shuffled_head(model: whence.LayeredModel) -> whence.LayeredModel:
-    assert model.decoder is not None
-    head = ShuffledVocabulary(model.decoder.module, model.decoder.n_vocabulary)
+    assert model.head is not None
+    head = ShuffledVocabulary(model.head.module, model.head.n_vocabulary)
     head.to(model.device)
-    return replace(model, decoder=module_decoder(head, model.decoder.n_hidden, name="shuffled vocabulary"))
+    return replace(model, head=module_head(head, model.head.n_hidden, name="shuffled vocabulary"))
 
 
 POOLED = _control(pooled_grad_cam, "pooled Grad-CAM")
@@ -110,15 +110,15 @@ CONTESTANTS: dict[str, Contestant] = {
     "DeepLiftShap (ThermoStat)": Contestant("package", "thermostat_deep_lift_shap", paper="DeepLiftShapely"),
     "GradientShap (ThermoStat)": Contestant("package", "thermostat_gradient_shap", paper="GradientShapely"),
     # the same ideas with the mask as reference, signed, and enough samples
-    "gradient x input": Contestant("sane", "gradient_x_input", "words"),
-    "SmoothGrad": Contestant("sane", "smooth_grad", "words"),
-    "IG (mask)": Contestant("sane", "integrated_gradients", "words", {"steps": 25, "baseline": "mask"}),
-    "LIME (mask)": Contestant("sane", "lime", "words", {"samples": 100, "baseline": "mask"}),
-    "occlusion (mask)": Contestant("sane", "occlusion", "words", {"baseline": "mask"}),
-    "leave one out (mask)": Contestant("sane", "leave_one_out", "words", {"baseline": "mask"}),
-    "Shapley (mask)": Contestant("sane", "shapley", "words", {"samples": 25, "baseline": "mask"}),
-    "DeepLiftShap (mask)": Contestant("sane", "deep_lift_shap", "words", {"baseline": "mask"}),
-    "GradientShap (mask)": Contestant("sane", "gradient_shap", "words", {"samples": 25, "baseline": "mask"}),
+    "gradient x input": Contestant("sane", "gradient_x_input", "embeddings"),
+    "SmoothGrad": Contestant("sane", "smooth_grad", "embeddings"),
+    "IG (mask)": Contestant("sane", "integrated_gradients", "embeddings", {"steps": 25, "baseline": "mask"}),
+    "LIME (mask)": Contestant("sane", "lime", "embeddings", {"samples": 100, "baseline": "mask"}),
+    "occlusion (mask)": Contestant("sane", "occlusion", "embeddings", {"baseline": "mask"}),
+    "leave one out (mask)": Contestant("sane", "leave_one_out", "embeddings", {"baseline": "mask"}),
+    "Shapley (mask)": Contestant("sane", "shapley", "embeddings", {"samples": 25, "baseline": "mask"}),
+    "DeepLiftShap (mask)": Contestant("sane", "deep_lift_shap", "embeddings", {"baseline": "mask"}),
+    "GradientShap (mask)": Contestant("sane", "gradient_shap", "embeddings", {"samples": 25, "baseline": "mask"}),
     # what if it were not the decoding?
     "ones decoded": Contestant("control", decoded(ONES), "all", unique=True, about="ones in place of the score"),
     "shuffled head": Contestant(

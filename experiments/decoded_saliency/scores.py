@@ -67,7 +67,9 @@ class Task:
 
     def explanations(self, rows: Sequence[np.ndarray]) -> list[Explanation]:
         """Scores, one row a text, as explanations."""
-        return [replace(said, scores=row[None], layers=("words",)) for said, row in zip(self.said, rows, strict=True)]
+        return [
+            replace(said, scores=row[None], layers=("embeddings",)) for said, row in zip(self.said, rows, strict=True)
+        ]
 
 
 @lru_cache

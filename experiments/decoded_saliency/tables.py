@@ -26,11 +26,11 @@ import torch
 from contestants import CONTESTANTS, label
 from scores import Scored, Task, load_task, scores_of, surroundings, write
 
-from whence.games.play import play
-from whence.games.result import GameResult
-from whence.games.sets import Contestant
+from whence.engine.play import play
+from whence.engine.result import GameResult
+from whence.engine.sets import Contestant
 from whence.metrics.curves import GAMES, GRID, Game
-from whence.models.decoder import decoder_of
+from whence.models.head import head_of
 
 HERE = Path(__file__).parent
 RANDOM_ORDERS = 20
@@ -279,7 +279,7 @@ def head_reads(task: Task, n_texts: int = 300) -> dict[str, Any]:
     Also whether the head's matrix is the model's own word embedding, so that "a head with the fine-tuned embeddings"
     would be the same head.
     """
-    decoder = decoder_of(task.model)
+    head = head_of(task.model)
     chances: list[list[float]] = [[] for _ in range(task.model.n_layers + 1)]
     ranks: list[list[int]] = [[] for _ in range(task.model.n_layers + 1)]
     for said in task.said[:n_texts]:
@@ -287,11 +287,11 @@ def head_reads(task: Task, n_texts: int = 300) -> dict[str, Any]:
         states = task.model.states(inputs)
         own = inputs.ids[0][~inputs.special[0]]
         for layer, hidden in enumerate(states.hidden):
-            logits = decoder(hidden[0][~inputs.special[0]]).float()
+            logits = head(hidden[0][~inputs.special[0]]).float()
             right = logits.gather(1, own[:, None])
             chances[layer] += (right - logits.logsumexp(dim=1, keepdim=True)).exp()[:, 0].tolist()
             ranks[layer] += (1 + (logits > right).sum(dim=1)).tolist()
-    matrix = next((w for name, w in decoder.module.named_parameters() if name.endswith("decoder.weight")), None)
+    matrix = next((w for name, w in head.module.named_parameters() if name.endswith("decoder.weight")), None)
     return {
         "n_texts": min(n_texts, len(task.said)),
         "probability": [float(np.mean(each)) for each in chances],

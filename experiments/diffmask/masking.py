@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 import whence
-from whence.diffmask.divergence import agreement, divergence
-from whence.diffmask.objective import maskable, mixed
-from whence.diffmask.probes import Probes
+from whence.learned.divergence import agreement, divergence
+from whence.learned.objective import maskable, mixed
+from whence.learned.probes import Probes
 from whence.metrics.confidence import LEVEL, RESAMPLES, bootstrap
 from whence.models.batching import batches, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs

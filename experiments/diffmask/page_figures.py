@@ -35,7 +35,7 @@ def heat_map(ax: Axes, values: np.ndarray, tokens: Sequence[str], layers: Sequen
     """Tokens x layers, from 0 to 1."""
     ax.set_facecolor("0.85")  # where a method has no value
     ax.pcolormesh(values, cmap=COLOURS, vmin=0, vmax=1, edgecolors="0.92", linewidth=0.4)
-    ax.set_xticks(np.arange(len(layers)) + 0.5, ["w" if layer == "words" else str(layer) for layer in layers])
+    ax.set_xticks(np.arange(len(layers)) + 0.5, ["w" if layer == "embeddings" else str(layer) for layer in layers])
     ax.set_yticks(np.arange(len(tokens)) + 0.5, [visible(token) for token in tokens], parse_math=False)
     ax.set_ylim(len(tokens), 0)
     ax.tick_params(length=0, labelsize=7)
@@ -169,7 +169,7 @@ def squad_roles(found: Mapping[str, Any], folder: Path) -> Path:
 
 
 def _plain(ax: Axes, layers: Sequence[Any]) -> None:
-    ax.set_xticks(range(len(layers)), ["w" if layer == "words" else str(layer) for layer in layers])
+    ax.set_xticks(range(len(layers)), ["w" if layer == "embeddings" else str(layer) for layer in layers])
     ax.set_ylim(-0.02, 1.02)
     ax.grid(axis="y", color="0.92", linewidth=0.6)
     ax.tick_params(length=0, labelsize=7)

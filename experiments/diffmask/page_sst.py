@@ -14,7 +14,7 @@ READINGS = {"top": "top entry", "mean": "mean over entries"}
 KINDS = {"input": "inputs", "hidden": "hidden states"}
 
 
-def section_shipped(found: Mapping[str, Any]) -> list[str]:
+def section_embedded(found: Mapping[str, Any]) -> list[str]:
     """The embedded models with the probes that ship with them, layer by layer."""
     lines = ["", "## The probes that ship with the embedded models"]
     data = {"sentiment": "SST-2, the whole dev part", "topic": "AG News, a sample of the test part (seed 0)"}

@@ -10,8 +10,8 @@ import numpy as np
 
 import whence
 from whence.data import Example
-from whence.diffmask.erasure import smallest_kept_sets
-from whence.diffmask.per_example import DIFFMASK_PER_TEXT
+from whence.learned.erasure import smallest_kept_sets
+from whence.learned.per_example import DIFFMASK_PER_TEXT
 from whence.methods.state_statistics import StateStatistics
 
 QUESTION = "Where did the Broncos practice for the Super Bowl?"
@@ -38,21 +38,21 @@ def one_question(
 ) -> dict[str, Any]:
     """Scores of every token of the question and its passage by the methods of Figure 2."""
     text = (example.text, example.pair or "")
-    usual = StateStatistics(["words"]).fit(model, [(each.text, each.pair or "") for each in training])
+    usual = StateStatistics(["embeddings"]).fit(model, [(each.text, each.pair or "") for each in training])
     runs: dict[str, tuple[Any, dict[str, Any]]] = {
         "integrated gradients": (
-            "integrated_gradients", {"layers": "words", "steps": PATH_STEPS, "baseline": "zero", "special": True},
+            "integrated_gradients", {"layers": "embeddings", "steps": PATH_STEPS, "baseline": "zero", "special": True},
         ),
         "information bottleneck (Schulz et al.)": (
             "information_bottleneck",
-            {"layers": "words", "steps": STEPS, "beta": 10.0, "statistics": usual, "special": True},
+            {"layers": "embeddings", "steps": STEPS, "beta": 10.0, "statistics": usual, "special": True},
         ),
         "noise tolerance (Guan et al.)": (
             "noise_tolerance",
-            {"layers": "words", "steps": STEPS, "weight": NOISE_WEIGHT, "score": "inverse", "special": True},
+            {"layers": "embeddings", "steps": STEPS, "weight": NOISE_WEIGHT, "score": "inverse", "special": True},
         ),
         "DiffMask, input, summed over entries": ("diffmask", {"probes": probes}),
-        "DiffMask per text": (DIFFMASK_PER_TEXT, {"layers": "words", **PER_TEXT}),
+        "DiffMask per text": (DIFFMASK_PER_TEXT, {"layers": "embeddings", **PER_TEXT}),
     }  # fmt: skip
     scores = {}
     for name, (method, options) in runs.items():

@@ -213,10 +213,10 @@ def five_classes(name: str, data_dir: Path, work: Path, limit: int | None) -> di
     return report
 
 
-def shipped(name: str, examples: Sequence[Example]) -> dict[str, Any]:
+def embedded(name: str, examples: Sequence[Example]) -> dict[str, Any]:
     """An embedded model with its probes at every layer."""
     model = whence.load(name)
-    probes: dict[str, whence.DiffMask] = {kind: whence.DiffMask.shipped(name, kind) for kind in KINDS}
+    probes: dict[str, whence.DiffMask] = {kind: whence.DiffMask.embedded(name, kind) for kind in KINDS}
     gold = np.array(labels_as_ids(examples, model.reading.labels))
     whole, found = mask_all(model, probes, [model.encode(example.text) for example in examples])
     largest = float(np.bincount(whole).max() / len(whole))
@@ -262,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         started = time.process_time()
         sentences = read("sst2", data_dir=args.data_dir, split="dev", limit=args.limit)
         news = read("ag_news", data_dir=args.data_dir, split="test", limit=args.limit or TOPIC_TEXTS, seed=0)
-        report = {"sentiment": shipped("sentiment", sentences), "topic": shipped("topic", news)}
+        report = {"sentiment": embedded("sentiment", sentences), "topic": embedded("topic", news)}
         write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / "sentiment.json")
 
 

@@ -12,9 +12,9 @@ from masking import records
 
 import whence
 from whence.data import Example, read
-from whence.diffmask.analyses import keep_by_layer, layers_kept
-from whence.diffmask.per_example import DIFFMASK_PER_TEXT
-from whence.diffmask.token_groups import SENTIMENTS, part_of_speech_groups, sentiment_groups, special_token_groups
+from whence.learned.analyses import keep_by_layer, layers_kept
+from whence.learned.per_example import DIFFMASK_PER_TEXT
+from whence.learned.token_groups import SENTIMENTS, part_of_speech_groups, sentiment_groups, special_token_groups
 from whence.methods.state_statistics import StateStatistics
 from whence.part_of_speech import Tagger, spaced_spans
 
@@ -29,7 +29,7 @@ RARE = 30  # a group of fewer tokens is left out
 def numbers(
     model: whence.LayeredModel, probes: Mapping[str, whence.DiffMask], dev: Sequence[Example], data_dir: Path
 ) -> dict[str, Any]:
-    everywhere = ("words", *range(model.n_layers + 1))
+    everywhere = ("embeddings", *range(model.n_layers + 1))
     return {
         "figure_5": one_sentence(model, probes, data_dir, everywhere),
         **groups_of_tokens(model, probes, dev, Tagger.load(data_dir)),

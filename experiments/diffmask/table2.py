@@ -37,10 +37,10 @@ from torch import Tensor, nn
 
 import whence
 from whence.data import KNOWN, read
-from whence.diffmask.divergence import divergence
-from whence.diffmask.erasure import KeptSets, smallest_kept_sets
-from whence.diffmask.per_example import DIFFMASK_PER_TEXT
-from whence.diffmask.reinforce import REINFORCE_PER_TEXT
+from whence.learned.divergence import divergence
+from whence.learned.erasure import KeptSets, smallest_kept_sets
+from whence.learned.per_example import DIFFMASK_PER_TEXT
+from whence.learned.reinforce import REINFORCE_PER_TEXT
 from whence.metrics.confidence import mean_interval
 from whence.models.batching import batches, usual_batch_tokens
 
@@ -132,7 +132,7 @@ def moved_by(model: whence.LayeredModel, texts: Sequence[str], kept: Sequence[se
         keep = torch.zeros(inputs.ids.shape)
         for row, place in enumerate(places):
             keep[row, sorted(kept[place])] = 1
-        changed = model.resume("words", states.words * keep[..., None].to(states.words), inputs)
+        changed = model.resume("embeddings", states.embeddings * keep[..., None].to(states.embeddings), inputs)
         moved[places] = divergence(model.reading, states.logits, changed, inputs.mask).cpu().numpy()
     return moved
 

@@ -28,7 +28,7 @@ from torch import Tensor
 from toy_task import N_HELD_OUT, N_TEXTS, Example, make_examples, split, train
 
 import whence
-from whence.diffmask.erasure import smallest_kept_sets
+from whence.learned.erasure import smallest_kept_sets
 from whence.methods.state_statistics import StateStatistics
 from whence.metrics.divergences import jensen_shannon, kullback_leibler
 
@@ -160,7 +160,7 @@ def run(seed: int, n_texts: int, n_held_out: int, epochs: int, probes: Mapping[s
     model, accuracy, epoch = train(training, held_out, seed, epochs=epochs)
     lap("model")
     texts = [example.text for example in training]
-    usual = StateStatistics(["words", TWO_NEURONS], by_position=True).fit(model, texts)
+    usual = StateStatistics(["embeddings", TWO_NEURONS], by_position=True).fit(model, texts)
     fitted = []
     for kind in ("hidden", "input"):
         unseen = [example.text for example in held_out]
@@ -198,7 +198,7 @@ def _worth_showing(example: Example) -> bool:
 
 def figure_3(trained: Trained, example: Example) -> dict[str, Any]:
     """Every method's shares of one text's digits at the input, and what DiffMask says of the two neurons."""
-    text, input_layer, upper = [example.text], methods(trained, "words"), methods(trained, TWO_NEURONS)
+    text, input_layer, upper = [example.text], methods(trained, "embeddings"), methods(trained, TWO_NEURONS)
     panels = {
         "erasure": one_hot_erasure([example])[0],
         "information bottleneck": input_layer["information bottleneck"](text)[0],

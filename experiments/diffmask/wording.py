@@ -60,7 +60,7 @@ def agreement_at(part: Mapping[str, Sequence[float]]) -> str:
 
 
 def layer_name(layer: Any) -> str:
-    return "words" if layer == "words" else str(layer)
+    return "embeddings" if layer == "embeddings" else str(layer)
 
 
 def layer_names(layers: Sequence[Any]) -> str:

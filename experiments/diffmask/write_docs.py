@@ -17,7 +17,7 @@ import paper
 from page_differences import section_differences
 from page_models import section_gaps
 from page_squad import section_squad
-from page_sst import KINDS, section_figures, section_five_classes, section_shipped
+from page_sst import KINDS, section_embedded, section_figures, section_five_classes
 from page_sweep import section_sweep
 from page_table2 import section_table_2
 from page_toy import section_toy
@@ -43,7 +43,7 @@ def page(found: Mapping[str, Any], out: Path) -> list[str]:
     figures = out.parent / "figures" / out.stem
     lines = opening(found) + summary(found)
     if "sentiment" in found:
-        lines += section_shipped(found["sentiment"])
+        lines += section_embedded(found["sentiment"])
     if "sst" in found:
         lines += section_five_classes(found["sst"], figures, out)
         lines += section_figures(found["sst"], figures, out)
@@ -133,7 +133,7 @@ def _two_classes(own: Mapping[str, Any]) -> list[Sequence[str]]:
         met = got["agreement"]["value"] >= agreement and got["masked"]["value"] >= masked
         rows.append(
             [
-                f"SST-2, shipped probes, {KINDS[kind]}, {words}: agreement and share masked",
+                f"SST-2, embedded probes, {KINDS[kind]}, {words}: agreement and share masked",
                 f"at least {agreement} and {masked:.2f}",
                 f"{between(got['agreement'])} and {between(got['masked'])}, n = {own['n_texts']}",
                 verdict(met),

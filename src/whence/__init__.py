@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from whence.attention.audit import audit_attention
-    from whence.diffmask.diffmask import DiffMask
+    from whence.engine.play import hiding_game, revealing_game
     from whence.errors import (
         FileError,
         InputError,
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         WhenceWarning,
     )
     from whence.explanation import Explanation, Layer, Meaning, Token, Word
-    from whence.games.play import hiding_game, revealing_game
+    from whence.learned.diffmask import DiffMask
     from whence.lens import decode_layers
     from whence.methods import METHODS
     from whence.methods.explain import explain
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 # Names load when they are first used, so that `whence --help` need not wait for torch.
 _HOME = {
     "whence.attention.audit": ("audit_attention",),
-    "whence.diffmask.diffmask": ("DiffMask",),
+    "whence.learned.diffmask": ("DiffMask",),
     "whence.errors": (
         "FileError", "InputError", "ModelError", "NonFiniteError", "UnknownArchitectureError", "UnknownNameError",
         "UsageError", "WhenceError", "WhenceWarning",
     ),
     "whence.explanation": ("Explanation", "Layer", "Meaning", "Token", "Word"),
-    "whence.games.play": ("hiding_game", "revealing_game"),
+    "whence.engine.play": ("hiding_game", "revealing_game"),
     "whence.lens": ("decode_layers",),
     "whence.methods": ("METHODS",),
     "whence.methods.explain": ("explain",),

@@ -14,6 +14,7 @@ The first line of a message says what is wrong, the following lines what to do.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -63,3 +64,8 @@ class FileError(WhenceError):
 
 class WhenceWarning(UserWarning):
     """Something the reader of an explanation must know, such as a truncated text."""
+
+
+def warn_of_old_name(old: str, new: str) -> None:
+    """Say that a name of before still works, and what it is called now."""
+    warnings.warn(f"{old} is now called {new}; the old name will go", WhenceWarning, stacklevel=3)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from whence.errors import UnknownNameError, UsageError
-from whence.words import word_of, word_spans
+from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
     import pandas
@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console, ConsoleOptions, RenderResult
 
-Layer = int | Literal["words"]
-"""A layer: `0` is the embedding output, `l` the output of block l, "words" the raw word embeddings below layer 0."""
+Layer = int | Literal["embeddings"]
+"""A layer: `0` is the embedding output, `l` the output of block l, "embeddings" the word embeddings below layer 0."""
+
+
+def layer_of_file(name: Any) -> Any:
+    """A layer as a file names it: "embeddings" was called "words" before."""
+    return "embeddings" if name == "words" else name
+
 
 Scale = Literal["logit", "probability", "log_probability"]
 """In which unit a target is measured."""
@@ -150,7 +156,7 @@ class Explanation:
         *,
         pair: str | None = None,
         method: str = "outside",
-        layers: Sequence[Layer] = ("words",),
+        layers: Sequence[Layer] = ("embeddings",),
         meaning: Meaning | None = None,
         prediction: Prediction | None = None,
         model: ModelRecord | None = None,

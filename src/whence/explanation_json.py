@@ -12,7 +12,17 @@ from typing import Any, get_args
 import numpy as np
 
 from whence.errors import FileError
-from whence.explanation import Cost, ExplainedTarget, Explanation, Meaning, ModelRecord, Prediction, Scale, Token
+from whence.explanation import (
+    Cost,
+    ExplainedTarget,
+    Explanation,
+    Meaning,
+    ModelRecord,
+    Prediction,
+    Scale,
+    Token,
+    layer_of_file,
+)
 from whence.files import write_whole
 
 SCHEMA = "whence.explanation/1"
@@ -136,8 +146,9 @@ def _table(value: Any, where: str) -> np.ndarray:
 
 
 def _layer(value: Any, where: str) -> Any:
-    if value != "words" and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise _wrong(where, "'words' or a number from 0 up", value)
+    value = layer_of_file(value)
+    if value != "embeddings" and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise _wrong(where, "'embeddings' or a number from 0 up", value)
     return value
 
 

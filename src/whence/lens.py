@@ -14,7 +14,7 @@ from torch import Tensor
 from whence.errors import NonFiniteError, UsageError, WhenceWarning
 from whence.explanation import Layer, ModelRecord, Token
 from whence.models.batching import Text, encode, shortened
-from whence.models.decoder import Decoder, decoder_of, log_denominators_, vocabulary_of
+from whence.models.head import Head, head_of, log_denominators_, vocabulary_of
 from whence.models.huggingface_tokenizer import HuggingFaceTokenizer
 from whence.models.inputs import collate
 from whence.models.layered import LayeredModel, Layers
@@ -46,7 +46,7 @@ class Lens:
     own_probabilities: Float[np.ndarray, "layer token"]
     own_ranks: Int[np.ndarray, "layer token"]
     model: ModelRecord
-    decoder: str
+    head: str
     next_token: bool
     warnings: tuple[str, ...] = ()
 
@@ -72,7 +72,7 @@ class Lens:
             "own_ranks": self.own_ranks.tolist(),
             "read_back": self.read_back.tolist(),
             "model": vars(self.model),
-            "decoder": self.decoder,
+            "head": self.head,
             "next_token": self.next_token,
             "warnings": list(self.warnings),
         }
@@ -93,7 +93,7 @@ class Lens:
         yield lens_view(self)
 
     def __repr__(self) -> str:
-        return f"<Lens of {self.model.id} by {self.decoder}: {len(self.tokens)} tokens x {len(self.layers)} layers>"
+        return f"<Lens of {self.model.id} by {self.head}: {len(self.tokens)} tokens x {len(self.layers)} layers>"
 
 
 def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = "all") -> Lens:
@@ -105,21 +105,21 @@ def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = 
     (7, 7, 'film')
 
     Args:
-        model: what `whence.load` gives, with a decoder.
+        model: what `whence.load` gives, with a head.
         text: a text or a pair of texts.
         k: how many tokens.
-        layers: "all" (0 … L), "words", a number or several.
+        layers: "all" (0 … L), "embeddings", a number or several.
     """
-    decoder = decoder_of(model)
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= decoder.n_vocabulary:
-        raise UsageError(f"k must be a whole number from 1 to {decoder.n_vocabulary}, got {k!r}", "give k=5")
+    head = head_of(model)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= head.n_vocabulary:
+        raise UsageError(f"k must be a whole number from 1 to {head.n_vocabulary}, got {k!r}", "give k=5")
     asked = model.layers(layers)
     encoding = encode(model, text, 0)
     anywhere = None if model.read_position is None else [0]  # a language model's own logits are not looked at
     inputs = collate([encoding], model.tokenizer.padding, anywhere, model.device)
-    decoder.check_ids(inputs.ids)
+    head.check_ids(inputs.ids)
     states = model.states(inputs)
-    found = [_read(decoder, states.at(layer)[0].detach(), inputs.ids[0], k) for layer in asked]
+    found = [_read(head, states.at(layer)[0].detach(), inputs.ids[0], k) for layer in asked]
     ids, probabilities, own_probabilities, own_ranks = (np.stack(parts) for parts in zip(*found, strict=True))
     if not np.isfinite(probabilities).all():
         raise NonFiniteError("the head gives numbers that are not finite", "the model's numbers overflow; try float32")
@@ -140,18 +140,18 @@ def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = 
         own_probabilities=own_probabilities,
         own_ranks=own_ranks,
         model=model.record,
-        decoder=decoder.name,
-        next_token=decoder.next_token,
+        head=head.name,
+        next_token=head.next_token,
         warnings=tuple(warnings),
     )
 
 
 def _read(
-    decoder: Decoder, states: Float[Tensor, "token hidden"], own: Int[Tensor, " token"], k: int
+    head: Head, states: Float[Tensor, "token hidden"], own: Int[Tensor, " token"], k: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Of each state the k likeliest ids with their probabilities, and the probability and rank of its own token."""
     parts = []
-    for rows, logits in decoder.in_blocks(states):
+    for rows, logits in head.in_blocks(states):
         top = logits.topk(k, dim=-1)
         mine = logits.gather(1, own[rows, None])
         ranks = 1 + (logits > mine).sum(dim=-1)

@@ -80,7 +80,7 @@ def audit_attention(
 
         def consume(
             layer: AttentionLayer,
-            weights: Float[Tensor, "batch head query key"],
+            weights: Float[Tensor, "batch attention_head query key"],
             inputs: Inputs = inputs,
             batch: list[int] = batch,
         ) -> None:
@@ -142,18 +142,18 @@ def _importance(
             python_warnings.simplefilter("ignore", WhenceWarning)  # what matters of them is in the audit's own
             columns.append(
                 explain(
-                    model, texts, measure, layers="words", scale=scale, seed=seed, batch_tokens=batch_tokens,
+                    model, texts, measure, layers="embeddings", scale=scale, seed=seed, batch_tokens=batch_tokens,
                     progress=report,
                 )
             )  # fmt: skip
     return [
-        np.stack([np.abs(explanation.row("words")[kept]) for explanation in row]).astype(np.float64)
+        np.stack([np.abs(explanation.row("embeddings")[kept]) for explanation in row]).astype(np.float64)
         for row, kept in zip(zip(*columns, strict=True), words, strict=True)
     ]
 
 
 def _received(
-    weights: Float[Tensor, "batch head query key"], inputs: Inputs, queries: Queries
+    weights: Float[Tensor, "batch attention_head query key"], inputs: Inputs, queries: Queries
 ) -> Float[Tensor, "batch head key"]:
     """The attention that each token receives, in float64; a learned query has an axis of one and is that one."""
     weights = weights.detach().double()

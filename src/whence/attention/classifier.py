@@ -162,14 +162,14 @@ class AttentionClassifier(nn.Module):
         blocks = list(self.encoder.blocks)
         model = wrap_module(self, vocabulary, blocks=blocks, embedding=self.embedding, labels=labels)
 
-        def attend(inputs: Inputs) -> list[Float[Tensor, "batch head query key"]]:
+        def attend(inputs: Inputs) -> list[Float[Tensor, "batch attention_head query key"]]:
             return [weights for _, weights in self.attention_maps(model.states(inputs), inputs)][: len(blocks)]
 
         return replace(model, attend=attend)
 
     def attention_maps(
         self, states: States, inputs: Inputs
-    ) -> Iterator[tuple[int | str, Float[Tensor, "batch head query key"]]]:
+    ) -> Iterator[tuple[int | str, Float[Tensor, "batch attention_head query key"]]]:
         """Each attention of the classifier with its name, lowest first: the blocks' (1, 2, …), then "pooling"."""
         for number, block in enumerate(self.encoder.blocks, start=1):
             if isinstance(block, TransformerBlock):

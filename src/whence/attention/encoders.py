@@ -125,7 +125,7 @@ class TransformerBlock(nn.Module):
 
     def attention(
         self, hidden: Float[Tensor, "batch token hidden"], mask: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch head query key"]:
+    ) -> Float[Tensor, "batch attention_head query key"]:
         """The weights with which this block reads the states that it is given."""
         query, key, _ = self._heads(hidden)
         return softmax(query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]), mask[:, None, None])

@@ -75,7 +75,7 @@ def _attend(
     position_bias: Tensor | None = None,
     s_aux: Tensor | None = None,
     **_: Any,
-) -> tuple[Float[Tensor, "batch query head hidden"], Float[Tensor, "batch head query key"]]:
+) -> tuple[Float[Tensor, "batch query head hidden"], Float[Tensor, "batch attention_head query key"]]:
     """What transformers calls in place of its own attention: the context of each query, and the weights."""
     if s_aux is not None:
         raise ModelError(f"{type(module).__name__} has attention sinks", "sparse projections do not know them")

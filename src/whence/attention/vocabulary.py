@@ -12,7 +12,7 @@ from whence.errors import FileError, UsageError
 from whence.explanation import Token
 from whence.files import write_whole
 from whence.models.inputs import Encoding
-from whence.words import word_of, word_spans
+from whence.units import word_of, word_spans
 
 PAD, UNK, SOS, EOS = 0, 1, 2, 3
 SPECIAL = ("<PAD>", "<UNK>", "<SOS>", "<EOS>")

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 Texts = Annotated[list[str], Argument(metavar="TEXT", help="Texts; - reads standard input, one text a line.")]
 OneText = Annotated[str, Argument(metavar="TEXT", help="A text; - reads standard input.")]
 ModelName = Annotated[str | None, Option("--model", "-m", metavar="M", help="A folder, a hub id or an embedded name.")]
-DecoderName = Annotated[
-    str | None, Option("--decoder", metavar="D", help="The language model whose head reads states as words.")
+HeadName = Annotated[
+    str | None, Option("--head", "--decoder", metavar="M", help="The language model whose head reads states as words.")
 ]
 MethodName = Annotated[str | None, Option("--method", metavar="NAME", help="A name from `whence methods`.")]
 MethodNames = Annotated[str, Option("--methods", metavar="A,B,C", help="Names from `whence methods`.")]
-LayerNames = Annotated[str | None, Option("--layers", metavar="LAYERS", help="all, words, or numbers such as 0,3,-1.")]
+LayerNames = Annotated[
+    str | None, Option("--layers", metavar="LAYERS", help="all, embeddings, or numbers such as 0,3,-1.")
+]
 TargetName = Annotated[str | None, Option("--target", metavar="LABEL", help="The label to explain, by name or number.")]
 Against = Annotated[str | None, Option("--against", metavar="LABEL", help="Explain why not this label (or span).")]
 ScaleName = Annotated[str | None, Option("--scale", metavar="UNIT", help="logit, probability or log_probability.")]

@@ -30,7 +30,7 @@ from whence.cli.reporting import errors_reported, print_line, print_views
 from whence.errors import WhenceWarning
 
 if TYPE_CHECKING:
-    from whence.diffmask.diffmask import DiffMask
+    from whence.learned.diffmask import DiffMask
     from whence.models.batching import Text
     from whence.models.layered import LayeredModel
 
@@ -65,8 +65,8 @@ def fit(
     with errors_reported(debug):
         from accelerate import PartialState  # type: ignore[import-untyped]
 
-        from whence.diffmask.diffmask import DiffMask
-        from whence.diffmask.folder import free
+        from whence.learned.diffmask import DiffMask
+        from whence.learned.folder import free
 
         given = {"steps": steps, "margin": margin, "batch_size": batch_size}
         changes = parse_options(option or []) | {name: value for name, value in given.items() if value is not None}
@@ -105,7 +105,7 @@ def _texts(data: str, data_dir: Path | None, split: str | None, limit: int | Non
 
 
 def _fit(probes: DiffMask, model: LayeredModel, texts: Sequence[Text], out: Path, **settings: Any) -> None:
-    from whence.diffmask.checkpoint import NAME as CHECKPOINT
+    from whence.learned.checkpoint import NAME as CHECKPOINT
 
     if (out / CHECKPOINT).exists():
         _say(f"note: going on with the fit begun in {out}")

@@ -11,7 +11,7 @@ from typer import Option
 from whence.cli.arguments import (
     AllTokens,
     Debug,
-    DecoderName,
+    HeadName,
     Html,
     Json,
     LayerNames,
@@ -31,7 +31,7 @@ Top = Annotated[int, Option("--top", metavar="K", help="How many words at each p
 
 
 def lens(
-    text: OneText, model: ModelName = None, decoder: DecoderName = None, layers: LayerNames = None, top: Top = 5,
+    text: OneText, model: ModelName = None, head: HeadName = None, layers: LayerNames = None, top: Top = 5,
     pair: Pair = None, task: TaskName = None, revision: Revision = None, as_json: Json = False, html: Html = None,
     all_tokens: AllTokens = False, debug: Debug = False,
 ) -> None:  # fmt: skip
@@ -44,7 +44,7 @@ def lens(
         if len(given) != 1:
             raise UsageError(f"a lens shows one text, but there are {len(given)}", "give one line")
         check_page(html)
-        loaded = load_model(model, task, revision, decoder)
+        loaded = load_model(model, task, revision, head)
 
         from whence.lens import decode_layers
         from whence.render.lens import lens_view

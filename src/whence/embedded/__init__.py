@@ -21,7 +21,7 @@ NAMES = ("sentiment", "topic")
 def load_embedded(
     name: str = "sentiment", folder: Path | None = None
 ) -> tuple[BertForSequenceClassification, PreTrainedTokenizerFast, nn.Module]:
-    """Load the shipped classifier, its tokenizer, and the masked-LM head that decodes its hidden states into words.
+    """Load the embedded classifier, its tokenizer, and the masked-LM head that decodes its hidden states into words.
 
     Args:
         name: the task, one of `NAMES`.

@@ -36,11 +36,11 @@ def attention_rollout(question: Question) -> Scores:
     return _received(question, rolled)
 
 
-def _weights(question: Question) -> list[Float[Tensor, "batch head query key"]]:
+def _weights(question: Question) -> list[Float[Tensor, "batch attention_head query key"]]:
     """Attention weights of each block in float32, nothing at padding."""
     if question.model.attend is None:
         raise ModelError(f"{question.model.record.id} has no attention weights to read", "choose another method")
-    if any(layer in ("words", 0) for layer in question.layers):
+    if any(layer in ("embeddings", 0) for layer in question.layers):
         raise UsageError("attention belongs to blocks: there is none at layer 0", "ask for layers 1 and up")
     with question.model.held(), torch.no_grad():
         weights = question.model.attend(question.inputs)

@@ -42,7 +42,7 @@ def removable(question: Question, layer: Layer, special: bool | None) -> Bool[Te
     the decision, so from layer 1 on they count like any other.
     """
     mask = question.inputs.mask
-    counted = special if special is not None else layer not in ("words", 0)
+    counted = special if special is not None else layer not in ("embeddings", 0)
     return mask if counted else mask & ~question.inputs.special
 
 
@@ -83,10 +83,10 @@ class BaselineStates:
                     f"give a vector of {states.shape[-1]} numbers",
                 )
             return self._vector.to(states).expand_as(states)
-        if layer == "words":
+        if layer == "embeddings":
             return self._words()
         if self._states is None:
-            self._states = self._question.model.states(self._question.inputs, words=self._words())
+            self._states = self._question.model.states(self._question.inputs, embeddings=self._words())
             self._question.forwards += 1
         return self._states.at(layer)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Explanation, Layer, Meaning
 from whence.methods.question import Method, Question, Scores
-from whence.models.decoder import Decoder, decoder_of, log_denominators_
+from whence.models.head import Head, head_of, log_denominators_
 from whence.models.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
     def compute(question: Question, *, tau: int | None = tau, **options: Any) -> Scores:
         if tau is not None and (isinstance(tau, bool) or not isinstance(tau, int) or tau < 1):
             raise UsageError(f"tau must be a whole number of at least 1, got {tau!r}", "give tau=None for all tokens")
-        decoder = decoder_of(question.model)
+        head = head_of(question.model)
         given = inner.compute(question, **options)
         meaning = None if given.meaning is None else _meaning(given.meaning)
-        return Scores(decode(question, decoder, given.values, tau), meaning=meaning)
+        return Scores(decode(question, head, given.values, tau), meaning=meaning)
 
     compute.__name__ = compute.__qualname__ = name
     own = inspect.signature(compute).parameters
@@ -61,7 +61,7 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
         inner,
         compute=compute,
         meaning=_meaning(inner.meaning),
-        needs=f"{inner.needs}, a decoder" if inner.needs != "nothing" else "a decoder",
+        needs=f"{inner.needs}, a head" if inner.needs != "nothing" else "a head",
         cost=f"{inner.cost}; 1 pass of the head a layer",
         layers=inner.layers if inner.layers == "blocks" else "all",
     )
@@ -116,15 +116,15 @@ def unique_tokens(inputs: Inputs) -> UniqueTokens:
 
 
 def decode(
-    question: Question, decoder: Decoder, scores: Float[Tensor, "batch layer token"], tau: int | None
+    question: Question, head: Head, scores: Float[Tensor, "batch layer token"], tau: int | None
 ) -> Float[Tensor, "batch layer token"]:
     """Scores of positions as scores of tokens, at every layer, standing wherever the token stands."""
     unique = unique_tokens(question.inputs)
-    decoder.check_ids(unique.ids)
+    head.check_ids(unique.ids)
     real = question.inputs.mask.to(scores.device)
     given = torch.where(real[:, None], scores.detach().float(), 0.0).to(unique.ids.device)
     layers = [
-        decode_layer(decoder, question.states.at(layer).detach(), given[:, place], unique, tau)
+        decode_layer(head, question.states.at(layer).detach(), given[:, place], unique, tau)
         for place, layer in enumerate(question.layers)
     ]
     totals = torch.stack(layers, dim=1)
@@ -133,7 +133,7 @@ def decode(
 
 
 def decode_layer(
-    decoder: Decoder,
+    head: Head,
     states: Float[Tensor, "batch token hidden"],
     scores: Float[Tensor, "batch token"],
     unique: UniqueTokens,
@@ -142,7 +142,7 @@ def decode_layer(
     """The score of each unique token at one layer; positions without a score are not shown to the head."""
     text, position = scores.nonzero(as_tuple=True)
     shares = torch.zeros(*scores.shape, unique.ids.shape[1], device=scores.device)
-    for rows, logits in decoder.in_blocks(states[text, position]):
+    for rows, logits in head.in_blocks(states[text, position]):
         mine = text[rows]
         found = logits.gather(1, unique.ids[mine])
         found = (found - log_denominators_(logits)).exp().masked_fill(~unique.present[mine], 0.0)

@@ -42,7 +42,7 @@ def diffmask(
             "hidden" (where it is stored).
     """
     if probes is None:
-        probes = _shipped(question.model, kind or "input")
+        probes = _that_came_with(question.model, kind or "input")
     elif isinstance(probes, (str, Path)):
         config = Path(probes) / "config.json"
         probes = _loaded(Path(probes), config.stat().st_mtime_ns if config.is_file() else 0)
@@ -56,26 +56,26 @@ def diffmask(
 @lru_cache(maxsize=2)
 def _loaded(folder: Path, written: int) -> TrainedProbes:
     """Read once for all batches of texts; a folder written anew since is read again."""
-    from whence.diffmask.diffmask import DiffMask
+    from whence.learned.diffmask import DiffMask
 
     return DiffMask.load(folder)
 
 
 @lru_cache(maxsize=2)
-def _of_embedded(name: str, kind: Any) -> TrainedProbes:
-    from whence.diffmask.diffmask import DiffMask
+def _embedded_probes(name: str, kind: Any) -> TrainedProbes:
+    from whence.learned.diffmask import DiffMask
 
-    return DiffMask.shipped(name, kind)
+    return DiffMask.embedded(name, kind)
 
 
-def _shipped(model: LayeredModel, kind: str) -> TrainedProbes:
+def _that_came_with(model: LayeredModel, kind: str) -> TrainedProbes:
     library, _, name = model.record.id.partition("/")
     if library != "whence" or not name:
         raise UsageError(
             f"no probes came with {model.record.id!r}",
             "fit them (whence fit --model ... --data ... --out FOLDER) and give probes=FOLDER",
         )
-    return _of_embedded(name, kind)
+    return _embedded_probes(name, kind)
 
 
 METHOD = Method(

@@ -61,7 +61,7 @@ def explain(
         method: a name from `whence methods` (a preset too), or a `Method` of your own.
         target: what is explained: "predicted", a label by name or id, `Label`, `Span` or `Contrast`.
         scale: its unit: "logit" (default), "probability" or "log_probability".
-        layers: "all" (0 … L), "words", a number or several; by default what suits the method.
+        layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most, padding included; lower it if memory runs out.
         progress: called with (texts done, texts in all) after each batch.
@@ -158,7 +158,7 @@ def _plan(
 def _usual_layers(model: LayeredModel, method: Method) -> Layers:
     named: dict[str, Layers] = {
         "blocks": range(1, model.n_layers + 1),
-        "everywhere": ("words", *range(model.n_layers + 1)),
+        "everywhere": ("embeddings", *range(model.n_layers + 1)),
     }
     return named.get(method.layers, method.layers)  # type: ignore[arg-type]
 

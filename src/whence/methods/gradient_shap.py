@@ -91,12 +91,12 @@ def _states_of_ids_between(
     start = baseline.ids()[rows].double()
     ids = torch.lerp(start, inputs.ids[rows].double(), shares[:, None].double()).long()
     words = question.model.embed(ids)
-    if layer == "words":
+    if layer == "embeddings":
         return words
     question.forwards += torch.bincount(rows.cpu(), minlength=len(inputs))
     length = words.shape[1]
     picked = inputs.rows(rows)
-    states = question.model.states(picked, words=words[:, : picked.ids.shape[1]]).at(layer)
+    states = question.model.states(picked, embeddings=words[:, : picked.ids.shape[1]]).at(layer)
     return torch.nn.functional.pad(states, (0, 0, 0, length - states.shape[1]))
 
 

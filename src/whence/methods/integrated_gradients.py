@@ -97,5 +97,5 @@ METHOD = Method(
     ),
     needs="gradients, a baseline",
     cost="steps x (1 forward, 1 backward) + 1 forward a layer",
-    layers="words",
+    layers="embeddings",
 )  # fmt: skip

@@ -23,7 +23,7 @@ class Preset:
 
 # AllenNLP takes the gradient of the cross-entropy loss of the predicted class at the raw word embeddings. The loss is
 # minus the log-probability, and the sign is lost in the absolute value.
-_ALLENNLP: dict[str, Any] = {"layers": ("words",), "scale": "log_probability", "shares": True}
+_ALLENNLP: dict[str, Any] = {"layers": ("embeddings",), "scale": "log_probability", "shares": True}
 
 # ThermoStat replaces every token that is not special by padding; embedding methods look at the whole embedding module,
 # layer 0. RoBERTa's id 0, captum's default baseline for ids, is its start token.
@@ -45,7 +45,7 @@ PRESETS: dict[str, Preset] = {
     "thermostat_lime": Preset(
         "lime",
         "ThermoStat's LimeBase: ids as features, similarity over 512 positions",
-        ("words",),
+        ("embeddings",),
         {
             "samples": 25, "keep_probability": 0.7, "kernel": "share", "share_of": 512, "features": "ids", "ridge": 1.0,
             "baseline": "pad",
@@ -54,11 +54,11 @@ PRESETS: dict[str, Preset] = {
     "thermostat_occlusion": Preset(
         "occlusion",
         "ThermoStat's Occlusion: id 0 in place of three tokens, special ones too",
-        ("words",),
+        ("embeddings",),
         {"window": 3, "baseline": 0, "special": True, "overhang": True},
     ),
     "thermostat_shapley": Preset(
-        "shapley", "ThermoStat's ShapleyValueSampling", ("words",), {"samples": 25, "baseline": "pad"}
+        "shapley", "ThermoStat's ShapleyValueSampling", ("embeddings",), {"samples": 25, "baseline": "pad"}
     ),
     "thermostat_deep_lift_shap": Preset(
         "deep_lift_shap", "ThermoStat's LayerDeepLiftShap", (0,), {"baseline": (0, "pad"), "special": True}

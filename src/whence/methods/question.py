@@ -47,14 +47,14 @@ class Method:
     """A way to answer, with what it needs, costs and means.
 
     `differentiable` methods get states whose graph leads back to the word embeddings. `layers` is where the method
-    looks if the user does not say: "words", "all" (0 … L), "blocks" (1 … L) or "everywhere" (the words and all).
+    looks if the user does not say: "embeddings", "all" (0 … L), "blocks" (1 … L) or "everywhere" (the words and all).
     """
 
     compute: Callable[..., Scores]
     meaning: Meaning
     needs: str
     cost: str
-    layers: str = "words"
+    layers: str = "embeddings"
     differentiable: bool = False
 
     @property

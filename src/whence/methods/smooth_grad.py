@@ -72,5 +72,5 @@ METHOD = Method(
     ),
     needs="gradients",
     cost="samples x (1 forward, 1 backward) a layer",
-    layers="words",
+    layers="embeddings",
 )  # fmt: skip

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from whence.errors import ModelError, UnknownArchitectureError, UsageError
 from whence.explanation import ModelRecord
-from whence.models.decoder import Decoder, LanguageModelHead
+from whence.models.head import Head, OwnHead
 from whence.models.huggingface_tokenizer import (
     HuggingFaceTokenizer,
     VocabularyLabels,
@@ -48,7 +48,7 @@ def wrap_hugging_face(
     task: Task | None = None,
     blocks: Sequence[nn.Module] | None = None,
     embedding: nn.Module | None = None,
-    decoder: Decoder | None = None,
+    head: Head | None = None,
 ) -> LayeredModel:
     """A loaded Hugging Face model and its tokenizer as a layered model; neither is changed."""
     task = task or _task_of(model)
@@ -58,8 +58,8 @@ def wrap_hugging_face(
     vocabulary = task in ("masked_lm", "causal_lm")
     labels: Labels = VocabularyLabels(tokenizer) if vocabulary else ClassLabels(_label_names(model, task))
     stack = Stack(embedding or model.get_input_embeddings(), found, n_layers, _beside(model, found))
-    if vocabulary and decoder is None:
-        decoder = _own_head(model, stack, task)
+    if vocabulary and head is None:
+        head = _own_head(model, stack, task)
     single = task == "classification" and model.config.num_labels == 1
     several = getattr(model.config, "problem_type", None) == "multi_label_classification"
     return LayeredModel(
@@ -76,11 +76,11 @@ def wrap_hugging_face(
         run=lambda inputs: _logits(model, inputs),
         attend=lambda inputs: _attentions(model, inputs),
         read_position=read_position(task, reader) if vocabulary else None,
-        decoder=decoder,
+        head=head,
     )
 
 
-def _own_head(model: PreTrainedModel, stack: Stack, task: Task) -> Decoder:
+def _own_head(model: PreTrainedModel, stack: Stack, task: Task) -> Head:
     """The head of a language model, run without its blocks. Not a call of the model, so nobody's hooks see a text."""
 
     def run(n_rows: int) -> Float[Tensor, "row vocabulary"]:
@@ -88,9 +88,9 @@ def _own_head(model: PreTrainedModel, stack: Stack, task: Task) -> Decoder:
         inputs = Inputs((), ids, torch.ones_like(ids, dtype=torch.bool), {})
         return model.forward(**_arguments(model, inputs, ids)).logits[:, 0]  # type: ignore[no-any-return]
 
-    return Decoder(
+    return Head(
         model,
-        LanguageModelHead(stack, run),
+        OwnHead(stack, run),
         str(model.config.name_or_path or type(model).__name__),
         n_hidden=text_config(model).hidden_size,
         n_vocabulary=len(model.get_input_embeddings().weight),  # type: ignore[arg-type]
@@ -222,7 +222,7 @@ def _padding_known(model: PreTrainedModel, inputs: Inputs) -> Iterator[Int[Tenso
             config.pad_token_id = before
 
 
-def _attentions(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "batch head query key"]]:
+def _attentions(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "batch attention_head query key"]]:
     """Each block's attention weights; the fused kernels give none, so the plain one serves for this call only."""
     with (
         readable_attention(model),

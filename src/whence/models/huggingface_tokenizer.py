@@ -13,7 +13,7 @@ from whence.errors import InputError, UsageError
 from whence.explanation import Token
 from whence.models.inputs import Encoding
 from whence.targets import Task, token_at
-from whence.words import word_of, word_spans
+from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

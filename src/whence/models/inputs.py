@@ -12,7 +12,7 @@ from torch import Tensor
 
 from whence.errors import UsageError
 from whence.explanation import Token
-from whence.words import word_of, word_spans
+from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
@@ -43,7 +43,7 @@ class Encoding:
 class Tokenizer(Protocol):
     """Turns a text into an `Encoding`. `padding` and `masking` are ids, or None where there is none.
 
-    A decoder also reads an attribute `vocabulary`, ids by token.
+    A head also reads an attribute `vocabulary`, ids by token.
     """
 
     padding: int | None
@@ -60,7 +60,7 @@ class Inputs:
 
     Right padding keeps every position where it would be without padding, in encoders and (since nothing looks ahead)
     in decoders, so one text alone and in any batch see the same thing. `read_at` says at which token a language
-    model's vocabulary is read, one a row. `hidden` marks tokens that no other token may attend to.
+    model's vocabulary is read, one a row. `unattended` marks tokens that no other token may attend to.
     """
 
     encodings: tuple[Encoding, ...]
@@ -68,15 +68,15 @@ class Inputs:
     mask: Bool[Tensor, "batch token"]
     features: Mapping[str, Int[Tensor, "batch token"]]
     read_at: Int[Tensor, " batch"] | None = None
-    hidden: Bool[Tensor, "batch token"] | None = None
+    unattended: Bool[Tensor, "batch token"] | None = None
 
     def __len__(self) -> int:
         return len(self.encodings)
 
     @property
     def attended(self) -> Bool[Tensor, "batch token"]:
-        """Which tokens may be attended to: all but padding and what is hidden."""
-        return self.mask if self.hidden is None else self.mask & ~self.hidden
+        """Which tokens may be attended to: all but padding and what is marked."""
+        return self.mask if self.unattended is None else self.mask & ~self.unattended
 
     @property
     def special(self) -> Bool[Tensor, "batch token"]:
@@ -97,12 +97,12 @@ class Inputs:
             self.mask[rows, :length],
             {name: values[rows, :length] for name, values in self.features.items()},
             None if self.read_at is None else self.read_at[rows],
-            None if self.hidden is None else self.hidden[rows, :length],
+            None if self.unattended is None else self.unattended[rows, :length],
         )
 
-    def hiding(self, hidden: Bool[Tensor, "batch token"]) -> Inputs:
+    def unattending(self, unattended: Bool[Tensor, "batch token"]) -> Inputs:
         """The same texts with some tokens taken out of everyone's attention; they keep their place and their id."""
-        return replace(self, hidden=hidden)
+        return replace(self, unattended=unattended)
 
 
 def collate(

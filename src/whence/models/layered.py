@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from whence.errors import ModelError, UnknownNameError, UsageError
+from whence.errors import ModelError, UnknownNameError, UsageError, warn_of_old_name
 from whence.explanation import Layer, ModelRecord
-from whence.models.decoder import Decoder
+from whence.models.head import Head
 from whence.models.inputs import Encoding, Inputs, Tokenizer, collate
 from whence.models.stack import AsFound, Stack, as_found
 from whence.targets import Reading
@@ -28,12 +28,12 @@ Layers = Layer | Literal["all"] | Iterable[Layer | Literal["all"]]
 class States:
     """Everything one forward pass gives: the word embeddings, h_0 … h_L, and the logits."""
 
-    words: Float[Tensor, "batch token embedding"]
+    embeddings: Float[Tensor, "batch token embedding"]
     hidden: tuple[Float[Tensor, "batch token hidden"], ...]
     logits: Float[Tensor, "batch *token label"]
 
     def at(self, layer: Layer) -> Float[Tensor, "batch token hidden"]:
-        return self.words if layer == "words" else self.hidden[layer]
+        return self.embeddings if layer == "embeddings" else self.hidden[layer]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class LayeredModel:
 
     `run` calls the module on a batch and returns its logits; `attend` returns each block's attention weights, or is
     None where there are none; `held()` keeps the model in evaluation mode over many calls; `read_position` says at
-    which token a language model's vocabulary is read; `decoder` is a language-model head that reads states as words, if
+    which token a language model's vocabulary is read; `head` is a language-model head that reads states as words, if
     one is known: a language model's own, or the one given to `whence.load`.
     """
 
@@ -52,9 +52,9 @@ class LayeredModel:
     reading: Reading
     record: ModelRecord
     run: Callable[[Inputs], Float[Tensor, "batch *token label"]]
-    attend: Callable[[Inputs], list[Float[Tensor, "batch head query key"]]] | None = None
+    attend: Callable[[Inputs], list[Float[Tensor, "batch attention_head query key"]]] | None = None
     read_position: Callable[[Encoding, int | None], int] | None = None
-    decoder: Decoder | None = None
+    head: Head | None = None
     held: AsFound = field(init=False, repr=False)
     _rehearsed: bool = field(default=False, init=False, repr=False)
 
@@ -77,16 +77,19 @@ class LayeredModel:
         found: set[Layer] = set()
         for layer in asked:
             if layer == "words":
-                found.add("words")
+                warn_of_old_name('layer "words"', 'layer "embeddings"')
+                layer = "embeddings"
+            if layer == "embeddings":
+                found.add("embeddings")
             elif str(layer) == "all":
                 found.update(range(self.n_layers + 1))
             elif _is_whole(layer) and -self.n_layers - 1 <= layer <= self.n_layers:
                 found.add(int(layer) % (self.n_layers + 1))
             else:
-                raise UnknownNameError("layer", layer, ["all", "words", *range(self.n_layers + 1)])
+                raise UnknownNameError("layer", layer, ["all", "embeddings", *range(self.n_layers + 1)])
         if not found:
             raise UsageError("no layer was asked for", "give layers='all' or a list such as [0, 3]")
-        return tuple(sorted(found, key=lambda layer: -1 if layer == "words" else int(layer)))
+        return tuple(sorted(found, key=lambda layer: -1 if layer == "embeddings" else int(layer)))
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text (and its pair) as the model reads it."""
@@ -103,7 +106,7 @@ class LayeredModel:
         self,
         inputs: Inputs,
         *,
-        words: Float[Tensor, "batch token embedding"] | None = None,
+        embeddings: Float[Tensor, "batch token embedding"] | None = None,
         differentiable: bool = False,
     ) -> States:
         """h_0 … h_L and the logits in one forward pass, from other word embeddings if given.
@@ -114,12 +117,12 @@ class LayeredModel:
             self.held(),
             torch.inference_mode(False),
             torch.set_grad_enabled(differentiable),
-            self.stack.recording(differentiable=differentiable, words=words) as trace,
+            self.stack.recording(differentiable=differentiable, embeddings=embeddings) as trace,
         ):
             logits = self.run(inputs)
-        if trace.words is None:
+        if trace.embeddings is None:
             raise ModelError("the word embedding was not called in the forward pass", "give it as embedding=")
-        return States(trace.words, tuple(trace.hidden), logits)
+        return States(trace.embeddings, tuple(trace.hidden), logits)
 
     def embed(self, ids: Int[Tensor, "batch token"]) -> Float[Tensor, "batch token embedding"]:
         """The raw word embeddings of any ids."""
@@ -146,8 +149,8 @@ class LayeredModel:
         work.
         """
         for layer in layers:
-            if layer != "words" and not 0 <= layer <= self.n_layers:
-                raise UnknownNameError("layer", layer, ["words", *range(self.n_layers + 1)])
+            if layer != "embeddings" and not 0 <= layer <= self.n_layers:
+                raise UnknownNameError("layer", layer, ["embeddings", *range(self.n_layers + 1)])
         with self.held():
             if not self.stack.seen or (self.stack.carries and not self._rehearsed):
                 self._rehearse(inputs)
@@ -163,8 +166,8 @@ class LayeredModel:
         inputs: Inputs,
     ) -> Float[Tensor, "batch *token label"]:
         """The logits of one forward pass that goes on with `change(h_layer)` from there: a state read and replaced."""
-        if layer != "words" and not 0 <= layer <= self.n_layers:
-            raise UnknownNameError("layer", layer, ["words", *range(self.n_layers + 1)])
+        if layer != "embeddings" and not 0 <= layer <= self.n_layers:
+            raise UnknownNameError("layer", layer, ["embeddings", *range(self.n_layers + 1)])
         with self.held(), self.stack.changing(layer, change):
             return self.run(inputs)
 

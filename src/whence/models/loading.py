@@ -11,8 +11,8 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from whence.errors import FileError, ModelError, UnknownNameError, UsageError, WhenceError
-from whence.models.decoder import Decoder, LanguageModelHead, check_fit, module_decoder, state_width, vocabulary_of
+from whence.errors import FileError, ModelError, UnknownNameError, UsageError, WhenceError, warn_of_old_name
+from whence.models.head import Head, OwnHead, check_fit, module_head, state_width, vocabulary_of
 from whence.models.inputs import Tokenizer
 from whence.models.layered import LayeredModel
 from whence.targets import TASKS, Task
@@ -30,7 +30,7 @@ def load(
     *,
     task: Task | None = None,
     revision: str | None = None,
-    decoder: Source | LayeredModel | None = None,
+    head: Source | LayeredModel | None = None,
     blocks: Sequence[nn.Module] | None = None,
     embedding: nn.Module | None = None,
     labels: Sequence[str] | None = None,
@@ -48,7 +48,7 @@ def load(
         tokenizer: the tokenizer of a loaded model; for a plain module any object like `whence.WordTokenizer`.
         task: what the model is for, where its head does not tell.
         revision: the branch, tag or commit of a hub model.
-        decoder: the language model whose head reads the states as words, where the model has none of its own: usually
+        head: the language model whose head reads the states as words, where the model has none of its own: usually
             the one it was fine-tuned from, as a hub id, a folder, a loaded model or a pair with its tokenizer; or a
             plain module from states to logits over the vocabulary.
         blocks: the layers, lowest first, where they are not found by themselves; always for plain modules.
@@ -57,6 +57,9 @@ def load(
         options: passed on to `from_pretrained` (dtype, device_map, token, ...). Without a dtype, weights that are
             stored in float16 and stay on the CPU become float32: CPUs compute in float16 many times slower.
     """
+    if "decoder" in options:
+        warn_of_old_name("decoder=", "head=")
+        head = options.pop("decoder") if head is None else head
     if isinstance(source, tuple):
         if len(source) != 2 or tokenizer is not None:
             raise UsageError("expected (model, tokenizer)", "whence.load((model, tokenizer))")
@@ -66,11 +69,11 @@ def load(
     if isinstance(source, nn.Module):
         if options or revision:
             raise UnknownNameError("option for a loaded model", next(iter(options), "revision"), ["task", "blocks"])
-        return _with_decoder(_wrap(source, tokenizer, task, blocks, embedding, labels), decoder, options)
+        return _with_head(_wrap(source, tokenizer, task, blocks, embedding, labels), head, options)
     for name, value in {"tokenizer": tokenizer, "blocks": blocks, "embedding": embedding, "labels": labels}.items():
         if value is not None:
             raise UsageError(f"{name}= goes with a loaded model, not with a name", "load the model first")
-    return _with_decoder(_by_name(str(source), task, revision, options), decoder, options)
+    return _with_head(_by_name(str(source), task, revision, options), head, options)
 
 
 def _wrap(
@@ -100,22 +103,20 @@ def _wrap(
     return wrap_module(module, tokenizer, blocks=blocks, embedding=embedding, labels=labels)
 
 
-def _with_decoder(
-    model: LayeredModel, decoder: Source | LayeredModel | None, options: Mapping[str, Any]
-) -> LayeredModel:
-    if decoder is None:
+def _with_head(model: LayeredModel, head: Source | LayeredModel | None, options: Mapping[str, Any]) -> LayeredModel:
+    if head is None:
         return model
-    found, vocabulary = _decoder(model, decoder, options)
+    found, vocabulary = _head(model, head, options)
     check_fit(model, found, vocabulary)
-    return replace(model, decoder=found)
+    return replace(model, head=found)
 
 
-def _decoder(
+def _head(
     model: LayeredModel, source: Source | LayeredModel, options: Mapping[str, Any]
-) -> tuple[Decoder, Mapping[str, int] | None]:
+) -> tuple[Head, Mapping[str, int] | None]:
     """The head asked for, and its vocabulary where that is known."""
     if isinstance(source, nn.Module) and not hasattr(source, "get_input_embeddings"):
-        return module_decoder(source, state_width(model)), None
+        return module_head(source, state_width(model)), None
     if isinstance(source, (str, Path)):
         access = {key: options[key] for key in ("token", "cache_dir", "local_files_only") if key in options}
         language_model = _by_name(str(source), None, None, access, among=LANGUAGE_TASKS)
@@ -126,29 +127,29 @@ def _decoder(
     else:
         reader = getattr(model.tokenizer, "tokenizer", None)
         if reader is None:
-            raise UsageError("a language model needs its tokenizer", "give decoder=(model, tokenizer)")
+            raise UsageError("a language model needs its tokenizer", "give head=(model, tokenizer)")
         language_model = load(source, reader)
-    if language_model.decoder is None:
+    if language_model.head is None:
         raise UsageError(
             f"{language_model.record.architecture} has no language-model head",
             "load it with one: AutoModelForMaskedLM or AutoModelForCausalLM",
         )
     if isinstance(source, nn.Module):
-        return language_model.decoder, None
-    found = language_model.decoder
+        return language_model.head, None
+    found = language_model.head
     if isinstance(source, (str, Path)):
         found = _head_alone(found, language_model)
     return found, vocabulary_of(language_model)
 
 
-def _head_alone(decoder: Decoder, language_model: LayeredModel) -> Decoder:
+def _head_alone(head: Head, language_model: LayeredModel) -> Head:
     """A head loaded for its own sake: it follows the states, and the blocks below it give their memory back."""
-    if isinstance(decoder.read, LanguageModelHead):
-        decoder(next(decoder.module.parameters()).new_zeros(1, decoder.n_hidden))  # tried while there are blocks
+    if isinstance(head.read, OwnHead):
+        head(next(head.module.parameters()).new_zeros(1, head.n_hidden))  # tried while there are blocks
         for block in language_model.stack.blocks:
             for weight in block.parameters():
                 weight.data = weight.data.new_empty(0)
-    return replace(decoder, ours=True)
+    return replace(head, ours=True)
 
 
 def _by_name(
@@ -161,9 +162,9 @@ def _by_name(
 
         if task is not None or revision is not None or options:
             raise UsageError(f"{name!r} is embedded and comes as it is", "leave out task, revision and other options")
-        model, tokenizer, head = load_embedded(name)
-        decoder = module_decoder(head, model.config.hidden_size, name=f"whence/{name}", ours=True)
-        return wrap_hugging_face(model, tokenizer, decoder=decoder)
+        model, tokenizer, masked_lm_head = load_embedded(name)
+        head = module_head(masked_lm_head, model.config.hidden_size, name=f"whence/{name}", ours=True)
+        return wrap_hugging_face(model, tokenizer, head=head)
     if any(mark in name for mark in ("./", "../", "~", "\\")) or name.startswith("/") or Path(name).is_file():
         name = str(Path(name).expanduser())
         if not Path(name).is_dir():
@@ -220,7 +221,7 @@ def _from_pretrained(
 
 
 def _task_of(name: str, access: Mapping[str, Any], among: Sequence[Task]) -> Task:
-    """What a model is for, by its config; of a language model wanted as a decoder, what it can be for."""
+    """What a model is for, by its config; of a language model wanted as a head, what it can be for."""
     import transformers
 
     from whence.models.huggingface import HEADS

@@ -32,7 +32,7 @@ _ABSENT = object()
 class Trace:
     """The states of one forward pass, as they come."""
 
-    words: Float[Tensor, "batch token hidden"] | None = None
+    embeddings: Float[Tensor, "batch token hidden"] | None = None
     hidden: list[Float[Tensor, "batch token hidden"]] = field(default_factory=list)
 
 
@@ -56,7 +56,7 @@ class Stack:
 
     @contextmanager
     def recording(
-        self, *, differentiable: bool = False, words: Float[Tensor, "batch token embedding"] | None = None
+        self, *, differentiable: bool = False, embeddings: Float[Tensor, "batch token embedding"] | None = None
     ) -> Iterator[Trace]:
         """Record the states of the one forward pass run inside, with other word embeddings if given.
 
@@ -64,10 +64,10 @@ class Stack:
         """
         trace = Trace()
 
-        def keep_words(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-            output = output if words is None else words
-            trace.words = output.detach().requires_grad_() if differentiable else output
-            return trace.words
+        def keep_embeddings(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+            output = output if embeddings is None else embeddings
+            trace.embeddings = output.detach().requires_grad_() if differentiable else output
+            return trace.embeddings
 
         def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
             trace.hidden[-1:] = [args[0] if args else kwargs[name]]
@@ -76,7 +76,7 @@ class Stack:
             return output
 
         with ExitStack() as stack:
-            handle = self.embedding.register_forward_hook(keep_words)
+            handle = self.embedding.register_forward_hook(keep_embeddings)
             stack.callback(handle.remove)
             stack.enter_context(self._wrapped(run))
             yield trace
@@ -91,7 +91,7 @@ class Stack:
     def resuming(self, layer: Layer, hidden: Float[Tensor, "batch token hidden"]) -> Iterator[None]:
         """Inside, a forward pass takes `hidden` for the state of `layer` and runs only the blocks above."""
         with ExitStack() as stack:
-            if layer != "words":
+            if layer != "embeddings":
                 stack.enter_context(self._skipping(layer, hidden))
             stack.enter_context(self.changing(layer, lambda own: hidden))
             yield
@@ -132,7 +132,7 @@ class Stack:
     @contextmanager
     def changing(self, layer: Layer, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
         """Inside, a forward pass goes on with `change` of its own state of `layer`: one pass that reads and writes."""
-        if layer == "words":
+        if layer == "embeddings":
             handle = self.embedding.register_forward_hook(lambda module, args, output: change(output))
             try:
                 yield

@@ -63,8 +63,10 @@ def _heat_map(explanation: Explanation, rows: Sequence[Row], ax: Axes) -> None:
         vmin=-full if signed else 0, vmax=full, edgecolors="0.92", linewidth=0.4,
     )  # fmt: skip
     places = range(0, len(explanation.layers), -(-len(explanation.layers) // 16))
-    ax.set_xticks(places, [str(explanation.layers[place]).replace("words", "w") for place in places], fontsize=SMALL)
-    said = {"words": "w: word embeddings", 0: "0: embedding output"}
+    ax.set_xticks(
+        places, [str(explanation.layers[place]).replace("embeddings", "e") for place in places], fontsize=SMALL
+    )
+    said = {"embeddings": "e: word embeddings", 0: "0: embedding output"}
     about = ", ".join(said[layer] for layer in explanation.layers if layer in said)
     ax.set_xlabel(f"layer ({about})" if about else "layer", fontsize=SMALL)
     ax.spines[:].set_visible(False)

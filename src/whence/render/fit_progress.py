@@ -17,9 +17,9 @@ from rich.text import Text
 from whence.render.visible import visible
 
 if TYPE_CHECKING:
-    from whence.diffmask.diffmask import DiffMask
-    from whence.diffmask.fit import Progress as Standing
-    from whence.diffmask.validation import LayerResult
+    from whence.learned.diffmask import DiffMask
+    from whence.learned.fit import Progress as Standing
+    from whence.learned.validation import LayerResult
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def lens_view(lens: Lens, *, everything: bool = False) -> RenderableType:
                 "read back": Text(_read_back(lens)),
                 "layers": Text(layer_words(lens.layers)),
                 "model": Text(visible(model_words(lens.model))),
-                "head": Text(visible(f"of {lens.decoder}")),
+                "head": Text(visible(f"of {lens.head}")),
             },
             style="dim",
         ),

@@ -169,7 +169,7 @@ def _lens(lens: Lens) -> dict[str, Any]:
         "own": _numbers(lens.own_probabilities),
         "ranks": lens.own_ranks.ravel().tolist(),
         "readBack": lens.read_back.tolist(),
-        "decoder": lens.decoder,
+        "head": lens.head,
         "nextToken": lens.next_token,
         "warnings": list(lens.warnings),
     }

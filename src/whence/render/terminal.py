@@ -172,7 +172,7 @@ def _strength(explanation: Explanation, rows: Sequence[Row], largest: float, nor
 
 def layer_words(layers: Sequence[Layer]) -> str:
     """What the numbers of the layers stand for."""
-    said: dict[Layer, str] = {"words": "words (w): the word embeddings", 0: "0: the embedding output"}
+    said: dict[Layer, str] = {"embeddings": "embeddings (e): the word embeddings", 0: "0: the embedding output"}
     if len(layers) == 1:
         return said.get(layers[0], f"{layers[0]}: after that block").replace(" (w)", "")
     parts = [said[layer] for layer in layers if layer in said]
@@ -285,7 +285,7 @@ def methods_view() -> RenderableType:
     from whence.methods.explain import DEFAULT_METHOD
     from whence.methods.presets import PRESETS
 
-    where = {"all": "all layers", "blocks": "all blocks", "words": "the word embeddings"}
+    where = {"all": "all layers", "blocks": "all blocks", "embeddings": "the word embeddings"}
     parts: list[RenderableType] = [Rule(Text(f"{len(METHODS)} methods", style="bold"), style="dim")]
     for name, method in METHODS.items():
         title = Text(f"\n  {name}", style=f"bold {FOR}")

@@ -86,7 +86,7 @@ def _tile(score: float, full: float, width: int, signed: bool) -> Text:
 
 
 def _layer_name(layer: Layer, width: int) -> str:
-    return "w" if layer == "words" and width < 7 else str(layer)
+    return "e" if layer == "embeddings" and width < 11 else str(layer)
 
 
 def _ticks(names: Sequence[str], width: int, offset: int) -> str:

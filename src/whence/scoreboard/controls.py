@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.games.masked import Hiding, MaskedTexts
+from whence.engine.masked import Hiding, MaskedTexts
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 

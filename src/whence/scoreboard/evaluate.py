@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whence.engine.masked import Hide, Hiding
 from whence.errors import InputError, UsageError
 from whence.explanation import Explanation
-from whence.games.masked import Hide, Hiding
 from whence.methods.options import at_least, check_seed
 from whence.models.batching import Text, encode, usual_batch_tokens
 from whence.models.fingerprint import fingerprint
@@ -28,8 +28,8 @@ from whence.scoreboard.protocol import judged_values, scores_and_outcomes
 from whence.scoreboard.randomisation import randomise, stages
 from whence.scoreboard.rationales import Rationale, marked_share, plausibility
 from whence.scoreboard.stability import stability
-from whence.scoreboard.store import Store
 from whence.scoreboard.trial import Entrant, Report, Step, Trial
+from whence.store import Store
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -83,7 +83,7 @@ def evaluate(
         rationales: for each text the spans of characters that people marked, or None.
         checkpoints: the same model trained anew, for stability over retraining.
         seeds: how many seeds are compared for stability.
-        hide: how a token is hidden; see `whence.games.masked.HIDES`.
+        hide: how a token is hidden; see `whence.engine.masked.HIDES`.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most; lower it if memory runs out.
         folder: where finished work is kept; the same call goes on from there after a kill.

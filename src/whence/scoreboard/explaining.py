@@ -16,8 +16,8 @@ from whence.models.batching import Text
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 from whence.scoreboard.memory import peak_memory
-from whence.scoreboard.store import Piece
 from whence.scoreboard.trial import Entrant, Trial
+from whence.store import Piece
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.games.masked import Hiding, MaskedTexts
+from whence.engine.masked import Hiding, MaskedTexts
 from whence.metrics.curves import Game, area_under, hidden_counts, kept_sets, orders
 from whence.metrics.eraser import bin_counts, comprehensiveness, mass_counts, sufficiency
 from whence.metrics.monotonicity import monotonicity

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.games.play import play
-from whence.games.result import GameResult
-from whence.games.sets import Contestant
+from whence.engine.play import play
+from whence.engine.result import GameResult
+from whence.engine.sets import Contestant
 from whence.metrics.curves import Game
 from whence.scoreboard.explaining import score
-from whence.scoreboard.store import Piece
 from whence.scoreboard.trial import Entrant, Trial
+from whence.store import Piece
 
 if TYPE_CHECKING:
     from jaxtyping import Float

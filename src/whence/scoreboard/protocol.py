@@ -13,8 +13,8 @@ from whence.metrics.sparsity import gini
 from whence.scoreboard.controls import ORACLE, oracle_scores
 from whence.scoreboard.explaining import COSTS, Scored, score
 from whence.scoreboard.faithfulness import FAITHFULNESS, Outcome, play_entrants
-from whence.scoreboard.store import Piece
 from whence.scoreboard.trial import Entrant, Trial
+from whence.store import Piece
 
 if TYPE_CHECKING:
     from jaxtyping import Float

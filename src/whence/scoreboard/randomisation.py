@@ -21,8 +21,8 @@ from whence.models.fingerprint import changed_on_purpose
 from whence.models.layered import LayeredModel
 from whence.scoreboard.explaining import explain_quietly
 from whence.scoreboard.stability import order_agreement
-from whence.scoreboard.store import Piece
 from whence.scoreboard.trial import Entrant, Trial
+from whence.store import Piece
 
 if TYPE_CHECKING:
     from jaxtyping import Float

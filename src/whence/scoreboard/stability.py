@@ -12,8 +12,8 @@ from whence.metrics.rank_correlation import kendall_tau
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 from whence.scoreboard.explaining import explain_quietly
-from whence.scoreboard.store import Piece
 from whence.scoreboard.trial import Entrant, Trial
+from whence.store import Piece
 
 if TYPE_CHECKING:
     from jaxtyping import Float

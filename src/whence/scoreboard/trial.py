@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from whence.engine.masked import Hiding
 from whence.explanation import Explanation, Layer
-from whence.games.masked import Hiding
 from whence.methods.question import Method
 from whence.models.batching import Text
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
-from whence.scoreboard.store import Store
+from whence.store import Store
 
 CHUNK = 50  # texts a piece of finished work: enough for full batches, little to lose
 
@@ -29,7 +29,7 @@ class Entrant:
     kind: Kind
     method: str | Method | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    layers: tuple[Layer, ...] = ("words",)
+    layers: tuple[Layer, ...] = ("embeddings",)
     chosen_from: tuple[Layer, ...] = ()
     explanations: Sequence[Explanation] = ()
 

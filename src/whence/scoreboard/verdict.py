@@ -82,7 +82,7 @@ def _strength(board: Scoreboard, ranking: Ranking, best: str) -> Iterator[str]:
     worse = [p for p in ranking.places if p.ranks != (0, 0) and ranking.surely_better(best, p.name)]
     others = sum(place.ranks != (0, 0) for place in ranking.places) - 1
     layer = next(entry.layer for entry in board.entries if entry.name == best)
-    where = "" if layer == "words" else f" (at layer {layer})"
+    where = "" if layer == "embeddings" else f" (at layer {layer})"
     sentence = (
         f"With the words that {best}{where} names first, the model is {mean.mean:.2f} "
         f"[{mean.low:.2f}, {mean.high:.2f}] surer of its decision than without them, over all shares of words"

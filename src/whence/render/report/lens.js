@@ -26,7 +26,7 @@ function drawLens(text) {
   const all = piecesOf(text, "tokens");
   lens.pieces = all.slice(0, MOST_LINES);
   lens.focus = { row: 0, column: 0 };
-  const { layers, readBack, decoder, nextToken } = lens.read;
+  const { layers, readBack, head, nextToken } = lens.read;
   const longest = Math.max(14, ...lens.pieces.map((piece) => piece.label.length));
   lens.element.style.setProperty("--label", `${Math.min(18, 1.5 + longest) * 0.58}rem`);
   lens.element.style.setProperty("--layers", layers.length);
@@ -47,7 +47,7 @@ function drawLens(text) {
   byId("lens-note").textContent = [
     "Each square holds the token that the head finds likeliest in the state of the token on the left at that layer;",
     "the deeper the blue, the likelier, and bold where it is the token itself.",
-    `The head is that of ${visible(decoder)}, trained to ${nextToken ? "say the next token" : "fill in hidden tokens"}.`,
+    `The head is that of ${visible(head)}, trained to ${nextToken ? "say the next token" : "fill in hidden tokens"}.`,
     "Point at a square, or walk there with the arrow keys, to read the next likeliest.",
     "Where few tokens are read as themselves, the head does not read the layer, and what is decoded there means little.",
     all.length > lens.pieces.length ? `The first ${lens.pieces.length} of ${all.length} tokens are shown.` : "",

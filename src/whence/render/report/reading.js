@@ -69,7 +69,7 @@ const LAYER_NAMES = { words: "word embeddings", 0: "embedding" };
 const layerName = (layer) => LAYER_NAMES[layer] ?? `layer ${layer}`;
 const layerShort = (layer) => LAYER_NAMES[layer] ?? String(layer);
 const layerPhrase = (layer) => (layer in LAYER_NAMES ? `the ${LAYER_NAMES[layer]}` : `layer ${layer}`);
-const layerHeight = (layer) => (layer === "words" ? -1 : layer);
+const layerHeight = (layer) => (layer === "embeddings" ? -1 : layer);
 
 /** A text with its tokens and the scores of every method, ready to draw. */
 function openText(index) {

@@ -22,7 +22,7 @@ const shape = (tag, attributes = {}, ...children) => fill(document.createElement
 
 const decimals = (value, digits = 2) =>
   value === null || value === undefined ? "–" : value.toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", "−");
-const layerOf = (entry) => (entry.layer === "words" ? "" : ` · layer ${entry.layer}`);
+const layerOf = (entry) => (entry.layer === "embeddings" ? "" : ` · layer ${entry.layer}`);
 const rankOf = ([first, last]) => (first === 0 ? "" : first === last ? `${first}` : `${first}–${last}`);
 
 /** Forward passes a text, and backward ones twice; null where the cost is not known. */

@@ -108,11 +108,11 @@ class MaskedTexts:
             return self._model.run(without_hidden(inputs, keep, self._first))
         hidden = inputs.mask & ~keep
         if self._hiding.from_attention:
-            inputs = inputs.hiding(hidden)
+            inputs = inputs.unattending(hidden)
         if self._hiding.stand_in is None:
             return self._model.run(inputs)
         words = self._model.embed(inputs.ids)
-        return self._model.resume("words", torch.where(hidden[..., None], self._stand_in(words), words), inputs)
+        return self._model.resume("embeddings", torch.where(hidden[..., None], self._stand_in(words), words), inputs)
 
     def _stand_in(self, words: Float[Tensor, "row token embedding"]) -> Float[Tensor, " embedding"]:
         """A word embedding, so that the ids stay: some models count positions, or find the last token, by them."""

@@ -13,13 +13,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from whence.diffmask.checkpoint import NAME as CHECKPOINT
-from whence.diffmask.probes import KINDS, Kind, Probes
-from whence.diffmask.recipes import Recipe
-from whence.diffmask.validation import LayerResult
 from whence.errors import FileError, UsageError
-from whence.explanation import Layer, ModelRecord
+from whence.explanation import Layer, ModelRecord, layer_of_file
 from whence.files import write_tensors, write_whole
+from whence.learned.checkpoint import NAME as CHECKPOINT
+from whence.learned.probes import KINDS, Kind, Probes
+from whence.learned.recipes import Recipe
+from whence.learned.validation import LayerResult
 
 SCHEMA = "whence.diffmask/1"
 FILES = ("model.safetensors", "README.md", "config.json")
@@ -98,7 +98,7 @@ def load(folder: Path) -> Fitted:
             )
         tensors = load_file(folder / "model.safetensors")
         recipe = Recipe(**config["recipe"])
-        widths: dict[Layer, int] = {layer: int(width) for layer, width in config["widths"]}
+        widths: dict[Layer, int] = {layer_of_file(layer): int(width) for layer, width in config["widths"]}
         kind: Kind = KINDS[KINDS.index(config["kind"])]
         with torch.device("meta"):  # random weights would be drawn only to be replaced
             probes = Probes(kind, recipe.probe, widths, config["n_hidden"])
@@ -117,7 +117,7 @@ def load(folder: Path) -> Fitted:
             n_hidden=config["n_hidden"],
             seed=config["seed"],
             n_texts=config["n_texts"],
-            results=tuple(LayerResult(**each) for each in config["results"]),
+            results=tuple(LayerResult(**{**each, "layer": layer_of_file(each["layer"])}) for each in config["results"]),
             history=tuple(config["history"]),
             margin=config["margin"],
             seconds=config["seconds"],

@@ -1,7 +1,7 @@
 """What keep probabilities say over many texts: how many layers keep which tokens, and where the others are dropped.
 
 The scores of the explanations are keep probabilities. Frames come by group of tokens (see
-`whence.diffmask.token_groups`), with intervals from drawing whole texts anew, since the tokens of one text are not
+`whence.learned.token_groups`), with intervals from drawing whole texts anew, since the tokens of one text are not
 independent.
 """
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.diffmask.token_groups import Groups
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
+from whence.learned.token_groups import Groups
 from whence.metrics.confidence import LEVEL, RESAMPLES
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from whence.diffmask.divergence import divergence
-from whence.diffmask.gates import HardConcrete
-from whence.diffmask.objective import penalty as penalty_of
-from whence.diffmask.recipes import PENALTIES, Penalty
 from whence.errors import NonFiniteError, UnknownNameError
 from whence.explanation import Layer, Meaning
+from whence.learned.divergence import divergence
+from whence.learned.gates import HardConcrete
+from whence.learned.objective import penalty as penalty_of
+from whence.learned.recipes import PENALTIES, Penalty
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
 from whence.methods.question import Method, Question, Scores

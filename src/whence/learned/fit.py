@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from whence.diffmask import checkpoint
-from whence.diffmask.divergence import divergence
-from whence.diffmask.lookahead import Lookahead
-from whence.diffmask.objective import MaskedPasses
-from whence.diffmask.probes import Probes
-from whence.diffmask.recipes import Recipe
-from whence.diffmask.schedule import Batches, drawn_layer, drawn_noise, generator, learning_rate_share
-from whence.diffmask.validation import LayerResult, validate
 from whence.errors import NonFiniteError, UsageError
 from whence.explanation import Layer
+from whence.learned import checkpoint
+from whence.learned.divergence import divergence
+from whence.learned.lookahead import Lookahead
+from whence.learned.objective import MaskedPasses
+from whence.learned.probes import Probes
+from whence.learned.recipes import Recipe
+from whence.learned.schedule import Batches, drawn_layer, drawn_noise, generator, learning_rate_share
+from whence.learned.validation import LayerResult, validate
 from whence.models.batching import batches
 from whence.models.fingerprint import fingerprint, first_difference
 from whence.models.inputs import Encoding, Inputs
@@ -195,12 +195,12 @@ class Fit:
         masking = self.model.tokenizer.masking
         means = mean_states(self.model, first, self.batch_tokens)
         for place, baseline in enumerate(self.probes.baselines):
-            if self.probes.layers[place] == "words" and masking is not None:
+            if self.probes.layers[place] == "embeddings" and masking is not None:
                 baseline.copy_(self.model.embed(torch.tensor([[masking]], device=self.model.device))[0, 0])
             elif self.recipe.baseline == "mean" or self.probes.kind == "input":
                 baseline.copy_(means[self.probes.layers[place]])
         if self.recipe.relative:
-            self.scale = everything_masked(self.model, means["words"], first, self.batch_tokens)
+            self.scale = everything_masked(self.model, means["embeddings"], first, self.batch_tokens)
             if not math.isfinite(self.scale):
                 raise NonFiniteError(
                     "the model's output is not finite, so nothing can be trained on it",
@@ -337,7 +337,7 @@ def mean_states(
         inputs = model.collate([encodings[place] for place in batch])
         states = model.states(inputs)
         n_tokens += int(inputs.mask.sum())
-        for layer in ("words", *range(model.n_layers + 1)):
+        for layer in ("embeddings", *range(model.n_layers + 1)):
             total = (states.at(layer).float() * inputs.mask[..., None]).sum(dim=(0, 1))
             sums[layer] = sums[layer] + total if layer in sums else total
     return {layer: total / n_tokens for layer, total in sums.items()}
@@ -357,7 +357,7 @@ def everything_masked(
         else:
             own = model.embed(inputs.ids)
             words = torch.where(inputs.special[..., None], own, mean_word.to(own))
-        masked = model.resume("words", words, inputs)
+        masked = model.resume("embeddings", words, inputs)
         total += float(divergence(model.reading, logits, masked, inputs.mask).sum())
     return total / len(encodings)
 

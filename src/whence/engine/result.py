@@ -53,7 +53,7 @@ class GameResult:
     >>> import whence
     >>> model = whence.load()
     >>> explanations = whence.explain(model, ["a gorgeous, witty film", "a dull plot"], "leave_one_out")
-    >>> from whence.games.play import revealing_game
+    >>> from whence.engine.play import revealing_game
     >>> result = revealing_game(model, explanations, ["positive", "negative"], grid=[0, 0.5, 1])
     >>> result.curve().mean[-1]
     1.0

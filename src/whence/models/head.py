@@ -1,4 +1,4 @@
-"""Decoders: language-model heads that read states as words.
+"""Heads: language-model heads that read states as words.
 
 A head is whatever a language model runs after its last block: transform, final norm, the matrix to the vocabulary, a
 cap on the logits. No family's head is known here. The model runs its own forward while every block hands on the states
@@ -29,7 +29,7 @@ MOST_LOGITS = {"cpu": 1 << 22, "cuda": 1 << 27}
 
 
 @dataclass(frozen=True, eq=False)
-class Decoder:
+class Head:
     """A head that turns states into logits over the vocabulary; call it on states of any leading axes.
 
     `read` takes rows of states; `module` is what it runs. A head that whence loaded itself (`ours`) goes where the
@@ -53,8 +53,8 @@ class Decoder:
     def __call__(self, states: Float[Tensor, "*batch hidden"]) -> Float[Tensor, "*batch vocabulary"]:
         if states.shape[-1] != self.n_hidden:
             raise UsageError(
-                f"the decoder {self.name} reads states of {self.n_hidden} features, these have {states.shape[-1]}",
-                "ask for layers of that width, or load a decoder that fits: whence.load(..., decoder=)",
+                f"the head {self.name} reads states of {self.n_hidden} features, these have {states.shape[-1]}",
+                "ask for layers of that width, or load a head that fits: whence.load(..., head=)",
             )
         weights = list(self.module.parameters())
         if self.ours and any(weight.device != states.device or weight.dtype != states.dtype for weight in weights):
@@ -69,8 +69,8 @@ class Decoder:
         """Refuse tokens that the head does not know."""
         if int(ids.max()) >= self.n_vocabulary:
             raise UsageError(
-                f"the decoder {self.name} knows {self.n_vocabulary} tokens, the text holds id {int(ids.max())}",
-                "load a decoder with the vocabulary of the model",
+                f"the head {self.name} knows {self.n_vocabulary} tokens, the text holds id {int(ids.max())}",
+                "load a head with the vocabulary of the model",
             )
 
     def in_blocks(
@@ -90,7 +90,7 @@ def log_denominators_(logits: Float[Tensor, "row vocabulary"]) -> Float[Tensor, 
     return logits.sub_(largest).exp_().sum(dim=-1, keepdim=True).log_().add_(largest)
 
 
-class LanguageModelHead:
+class OwnHead:
     """What a language model runs after its last block, on rows of states.
 
     `run` calls the model on that many texts of one token and returns its logits at each.
@@ -116,23 +116,23 @@ class LanguageModelHead:
         if not same:
             raise ModelError(
                 "the head of this language model reads more than the last block's states",
-                "give a head of your own as decoder=: a module from states to logits over the vocabulary",
+                "give a head of your own as head=: a module from states to logits over the vocabulary",
             )
         self._tried = True
 
 
-def decoder_of(model: LayeredModel) -> Decoder:
-    """The model's decoder, or an error that says how to get one."""
-    if model.decoder is None:
+def head_of(model: LayeredModel) -> Head:
+    """The model's head, or an error that says how to get one."""
+    if model.head is None:
         raise UsageError(
-            f"{model.record.id} has no decoder: no language-model head that reads its states as words",
-            "name the language model it was fine-tuned from: whence.load(..., decoder=NAME), --decoder NAME",
+            f"{model.record.id} has no head: no language-model head that reads its states as words",
+            "name the language model it was fine-tuned from: whence.load(..., head=NAME), --head NAME",
         )
-    return model.decoder
+    return model.head
 
 
-def module_decoder(head: nn.Module, n_hidden: int, *, name: str | None = None, ours: bool = False) -> Decoder:
-    """A module that maps states to logits over the vocabulary, as a decoder; a user's may return a tensor it keeps."""
+def module_head(head: nn.Module, n_hidden: int, *, name: str | None = None, ours: bool = False) -> Head:
+    """A module that maps states to logits over the vocabulary, as a head; a user's may return a tensor it keeps."""
     weight = next(head.parameters(), torch.zeros(0))
     with as_found(head)(), torch.no_grad():
         try:
@@ -143,7 +143,7 @@ def module_decoder(head: nn.Module, n_hidden: int, *, name: str | None = None, o
                 "give a language model, or a module from states to logits over the vocabulary",
             ) from error
     read = head if ours else lambda rows: head(rows).clone()
-    return Decoder(head, read, name or type(head).__name__, n_hidden, logits.shape[-1], ours=ours)
+    return Head(head, read, name or type(head).__name__, n_hidden, logits.shape[-1], ours=ours)
 
 
 def state_width(model: LayeredModel) -> int:
@@ -158,29 +158,28 @@ def vocabulary_of(model: LayeredModel) -> Mapping[str, int]:
     found: Mapping[str, int] | None = getattr(model.tokenizer, "vocabulary", None)
     if found is None:
         raise UsageError(
-            f"{type(model.tokenizer).__name__} does not tell its vocabulary, which a decoder is read by",
+            f"{type(model.tokenizer).__name__} does not tell its vocabulary, which a head is read by",
             "give it an attribute vocabulary: ids by token",
         )
     return found
 
 
-def check_fit(model: LayeredModel, decoder: Decoder, vocabulary: Mapping[str, int] | None) -> None:
-    """Refuse a decoder of another width or vocabulary; `vocabulary` is the decoder's own, where it is known."""
+def check_fit(model: LayeredModel, head: Head, vocabulary: Mapping[str, int] | None) -> None:
+    """Refuse a head of another width or vocabulary; `vocabulary` is the head's own, where it is known."""
     width = state_width(model)
     advice = "give the language model that it was fine-tuned from, with the same tokenizer"
-    if decoder.n_hidden != width:
+    if head.n_hidden != width:
         raise UsageError(
-            f"the decoder {decoder.name} reads states of {decoder.n_hidden} features, {model.record.id} has {width}",
+            f"the head {head.name} reads states of {head.n_hidden} features, {model.record.id} has {width}",
             advice,
         )
     own = vocabulary_of(model)
     if vocabulary is None:
         sizes = {len(own), len(getattr(model.stack.embedding, "weight", own))}
-        if decoder.n_vocabulary not in sizes:
+        if head.n_vocabulary not in sizes:
             raise UsageError(
-                f"the decoder {decoder.name} knows {decoder.n_vocabulary} tokens, the tokenizer of {model.record.id} "
-                f"{len(own)}",
-                f"{advice}: decoder=(model, tokenizer) lets whence compare them",
+                f"the head {head.name} knows {head.n_vocabulary} tokens, the tokenizer of {model.record.id} {len(own)}",
+                f"{advice}: head=(model, tokenizer) lets whence compare them",
             )
         return
     names = {number: token for token, number in vocabulary.items()}
@@ -188,7 +187,7 @@ def check_fit(model: LayeredModel, decoder: Decoder, vocabulary: Mapping[str, in
     if others:
         first = min(others)
         raise UsageError(
-            f"the decoder {decoder.name} has another vocabulary: id {first} is {names[first]!r} there and "
+            f"the head {head.name} has another vocabulary: id {first} is {names[first]!r} there and "
             f"{others[first]!r} in the tokenizer of {model.record.id}",
             advice,
         )

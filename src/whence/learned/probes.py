@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from whence.diffmask.gates import HardConcrete
 from whence.explanation import Layer
+from whence.learned.gates import HardConcrete
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -109,9 +109,9 @@ class Probes(nn.Module):
         super().__init__()
         self.kind, self.form = kind, form
         self.layers: tuple[Layer, ...] = tuple(widths)
-        n_word = widths["words"] if kind == "input" else 0
+        n_word = widths["embeddings"] if kind == "input" else 0
         self.of_layer = nn.ModuleList(_probe(form, n_word, width, n_hidden, start) for width in widths.values())
-        masked = widths.values() if kind == "hidden" else [widths["words"]]
+        masked = widths.values() if kind == "hidden" else [widths["embeddings"]]
         self.baselines = nn.ParameterList(nn.init.normal_(torch.empty(width), std=width**-0.5) for width in masked)
 
     def baseline(self, layer: Layer) -> Float[Tensor, " features"]:
@@ -121,7 +121,7 @@ class Probes(nn.Module):
 
     def masked_layer(self, layer: Layer) -> Layer:
         """Where the gates of `layer` act: always at the words for an input probe."""
-        return "words" if self.kind == "input" else layer
+        return "embeddings" if self.kind == "input" else layer
 
     def needed(self, layer: Layer) -> tuple[Layer, ...]:
         """The layers whose probes are asked for the gates of `layer`."""
@@ -136,7 +136,7 @@ class Probes(nn.Module):
         The paper's probes average over the layers below, so its `layers` must be the lowest ones, in order.
         """
         with torch.autocast(states[layers[0]].device.type, enabled=False):  # as they are when they explain
-            word = states["words"].float() if self.kind == "input" else None
+            word = states["embeddings"].float() if self.kind == "input" else None
             probes = [self.of_layer[self.layers.index(layer)] for layer in layers]
             read = [states[layer].float() for layer in layers]
             perceptrons = [probe for probe in probes if isinstance(probe, Perceptron)]

@@ -9,7 +9,7 @@ import tiny_models
 from tiny_models import tiny, tiny_plain
 
 import whence
-from whence.words import word_of, word_spans
+from whence.units import word_of, word_spans
 
 # text, its words
 LANGUAGES = {
@@ -137,9 +137,9 @@ def test_words_of_a_pair(family: str) -> None:
         assert (question, context)[word.segment][word.start : word.end] == word.text
 
 
-@pytest.mark.parametrize("layer", ["words", 0, 2])
+@pytest.mark.parametrize("layer", ["embeddings", 0, 2])
 def test_words_at_each_layer(layer: Any) -> None:
-    explanation = whence.explain(tiny("bert"), "an unhappiness", "gradient_x_input", layers=["words", "all"])
+    explanation = whence.explain(tiny("bert"), "an unhappiness", "gradient_x_input", layers=["embeddings", "all"])
     row = explanation.row(layer)
     assert [word.score for word in explanation.words(layer)] == [
         pytest.approx(float(row[1]), abs=1e-6),

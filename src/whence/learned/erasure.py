@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.diffmask.divergence import agreement, divergence
-from whence.diffmask.subset_search import Course, search_subsets
 from whence.errors import InputError, UnknownNameError, UsageError
 from whence.explanation import Layer, Token
+from whence.learned.divergence import agreement, divergence
+from whence.learned.subset_search import Course, search_subsets
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
 from whence.methods.question import Question
@@ -83,7 +83,7 @@ def smallest_kept_sets(
     *,
     constraint: Constraint = "agreement",
     margin: float = 0.1,
-    layer: Layer = "words",
+    layer: Layer = "embeddings",
     baseline: Baseline = "zero",
     special: bool = True,
     must_keep: Literal["answer"] | Sequence[Collection[int]] | None = None,
@@ -95,7 +95,7 @@ def smallest_kept_sets(
     """Find, for each text, every smallest set of tokens on which the model still says the same.
 
     >>> import whence
-    >>> from whence.diffmask.erasure import smallest_kept_sets
+    >>> from whence.learned.erasure import smallest_kept_sets
     >>> (found,) = smallest_kept_sets(whence.load(), ["never comes alive, a waste of time"])
     >>> [[found.tokens[position].text for position in kept] for kept in found.sets]
     [['never'], ['waste']]
@@ -104,7 +104,7 @@ def smallest_kept_sets(
         model: what `whence.load` gives.
         texts: texts or pairs of texts.
         constraint: what must hold: "agreement" (the same label, or both ends of the same answer) or "divergence" (the
-            output moves by at most `margin`, see `whence.diffmask.divergence.divergence`).
+            output moves by at most `margin`, see `whence.learned.divergence.divergence`).
         margin: the divergence allowed.
         layer: where tokens are dropped; by default their word embeddings.
         baseline: what stands in a dropped token's place; see `whence.methods.baselines.Baseline`.

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from whence.diffmask.divergence import agreement, divergence
-from whence.diffmask.objective import maskable, mixed
-from whence.diffmask.probes import Probes
 from whence.explanation import Layer
+from whence.learned.divergence import agreement, divergence
+from whence.learned.objective import maskable, mixed
+from whence.learned.probes import Probes
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
 

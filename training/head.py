@@ -4,7 +4,7 @@ import torch
 
 
 @torch.no_grad()
-def decoder_table(encoder, head, tokenizer, texts: list[str], n_texts: int = 300) -> list[dict]:
+def head_table(encoder, head, tokenizer, texts: list[str], n_texts: int = 300) -> list[dict]:
     """For each layer, the mean probability and the median rank that the head gives to the word piece at its own place.
 
     Nothing is masked, special tokens are left out, rank 1 is the best. Layer 0 is the embedding output.

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from whence.engine.masked import Hide, Hiding, MaskedTexts
+from whence.engine.result import GameResult
+from whence.engine.sets import AskedSets, Contestant
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
-from whence.games.masked import Hide, Hiding, MaskedTexts
-from whence.games.result import GameResult
-from whence.games.sets import AskedSets, Contestant
 from whence.methods.options import at_least
 from whence.metrics.curves import GAMES, GRID, By, Game, Rounding, checked_grid
 from whence.models.batching import Text, encode, usual_batch_tokens
@@ -39,7 +39,7 @@ def hiding_game(
     """Hide the most important tokens first: the sooner the model loses what it said, the better the explanation.
 
     >>> import whence
-    >>> from whence.games.play import hiding_game
+    >>> from whence.engine.play import hiding_game
     >>> model = whence.load()
     >>> explanations = whence.explain(model, ["a gorgeous, witty film", "a dull plot"], "leave_one_out")
     >>> hiding_game(model, explanations, grid=[0, 0.5, 1]).curve().mean[0]
@@ -54,7 +54,7 @@ def hiding_game(
         rounding: how a share becomes a number of tokens; see `whence.metrics.curves.hidden_counts`.
         by: "signed" puts what speaks most for the target first, "absolute" what matters most either way.
         tie_breaks: 0 takes equal scores in the order of the text, r averages over r random orders of them.
-        hide: how a token is hidden; see `whence.games.masked.HIDES`.
+        hide: how a token is hidden; see `whence.engine.masked.HIDES`.
         seed: makes the random orders repeatable.
         batch_tokens: tokens a forward pass holds at most.
         progress: called with (texts done, texts in all).

@@ -14,18 +14,18 @@ from weakref import ref
 import torch
 from torch import Tensor
 
-from whence.diffmask import folder as folders
-from whence.diffmask.checkpoint import NAME as CHECKPOINT
-from whence.diffmask.fit import LITTLE, Fit, Progress
-from whence.diffmask.folder import Fitted
-from whence.diffmask.objective import maskable
-from whence.diffmask.probes import KINDS, Kind, Probes
-from whence.diffmask.recipes import recipe_for
-from whence.diffmask.schedule import generator
-from whence.diffmask.validation import LayerResult, validate
 from whence.errors import InputError, ModelError, UnknownNameError, UsageError, WhenceWarning
 from whence.explanation import Explanation, Layer
 from whence.files import remove_unfinished
+from whence.learned import folder as folders
+from whence.learned.checkpoint import NAME as CHECKPOINT
+from whence.learned.fit import LITTLE, Fit, Progress
+from whence.learned.folder import Fitted
+from whence.learned.objective import maskable
+from whence.learned.probes import KINDS, Kind, Probes
+from whence.learned.recipes import recipe_for
+from whence.learned.schedule import generator
+from whence.learned.validation import LayerResult, validate
 from whence.methods.explain import explain
 from whence.methods.options import at_least, check_seed
 from whence.models.batching import Text, batches, encode, usual_batch_tokens
@@ -44,15 +44,15 @@ class DiffMask:
     """Probes for one model: which inputs (or hidden states) it can do without, as each layer tells.
 
     >>> import whence
-    >>> probes = whence.DiffMask.shipped("sentiment", kind="input")
+    >>> probes = whence.DiffMask.embedded("sentiment", kind="input")
     >>> explanation = probes.explain(whence.load(), "not the worst film of the year")
     >>> explanation.layers[0], explanation.cost.forwards
-    ('words', 1)
+    ('embeddings', 1)
 
     Args:
         kind: "input" masks words by what each layer knows (cumulative: what is dropped stays dropped); "hidden" masks
             each layer's own states, and so tells where the decision is stored.
-        recipe: "whence", "released" or "paper": how they are trained, see `whence.diffmask.recipes`.
+        recipe: "whence", "released" or "paper": how they are trained, see `whence.learned.recipes`.
         changes: settings of the recipe to be changed, such as margin=0.05 or steps=10_000.
     """
 
@@ -196,7 +196,7 @@ class DiffMask:
         return found
 
     @classmethod
-    def shipped(cls, name: str = "sentiment", kind: Kind = "input") -> DiffMask:
+    def embedded(cls, name: str = "sentiment", kind: Kind = "input") -> DiffMask:
         """The probes of an embedded model."""
         from whence.embedded import NAMES, probes_folder
 
@@ -277,4 +277,4 @@ def _split(encodings: list[Encoding], seed: int) -> tuple[list[Encoding], list[E
 
 def _widths(model: LayeredModel, encoding: Encoding) -> dict[Layer, int]:
     states = model.states(model.collate([encoding]))
-    return {layer: states.at(layer).shape[-1] for layer in ("words", *range(model.n_layers + 1))}
+    return {layer: states.at(layer).shape[-1] for layer in ("embeddings", *range(model.n_layers + 1))}

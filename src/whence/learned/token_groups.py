@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from whence.errors import UsageError
 from whence.explanation import Explanation
 from whence.part_of_speech import spaced_spans, treebank_spans, universal_tags
-from whence.words import word_of
+from whence.units import word_of
 
 if TYPE_CHECKING:
     from whence.part_of_speech import Tagger

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from whence.diffmask.divergence import divergence
-from whence.diffmask.gates import HardConcrete
-from whence.diffmask.probes import Probes
-from whence.diffmask.recipes import Penalty, Recipe
 from whence.explanation import Layer
+from whence.learned.divergence import divergence
+from whence.learned.gates import HardConcrete
+from whence.learned.probes import Probes
+from whence.learned.recipes import Penalty, Recipe
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
 
@@ -74,7 +74,7 @@ class MaskedPasses:
         self.free = maskable(inputs, recipe.special)
         self.states = model.states(inputs)
         asked = sorted({each for layer in layers for each in probes.needed(layer)}, key=probes.layers.index)
-        each = probes.gates(asked, {layer: self.states.at(layer) for layer in {*asked, "words"}})
+        each = probes.gates(asked, {layer: self.states.at(layer) for layer in {*asked, "embeddings"}})
         drawn = torch.stack(
             [gate.rsample(noise=noise[probes.layers.index(a)]) for a, gate in zip(asked, each, strict=True)]
         )
