@@ -2,7 +2,8 @@
 
 The package writes its shapes under `TYPE_CHECKING`, as jaxtyping is no dependency of its users. Here every function and
 dataclass whose annotations name a shape is wrapped: after each call that did not fail, arguments and result must have
-those shapes, an axis of one name the same length throughout the call.
+those shapes, an axis of one name the same length throughout the call. Among the items of a list an axis may differ, as
+texts do in length, unless an array beside the list fixes it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 from jaxtyping import AbstractArray, jaxtyped
+from jaxtyping._storage import get_shape_memo, set_shape_memo
 
 SHAPED = ("Bool", "Float", "Int", "Shaped")
 CHECK, CHECK_RECORD = "__shapes_checked__", "__record_shapes_checked__"
@@ -174,22 +176,28 @@ def _shown(value: Any) -> str:
 def _wrong(value: Any, hint: Any) -> str:
     """What is wrong with a value, as far as shapes go; empty if nothing is."""
     if isinstance(hint, type) and issubclass(hint, AbstractArray):
-        return str(hint.__instancecheck_str__(value))
+        return str(hint.__instancecheck_str__(np.asarray(value) if isinstance(value, np.generic) else value))
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        complaints = [_wrong(value, part) for part in parts]
-        return "" if not all(complaints) else " and ".join(complaints)
+        complaints = []
+        for part in parts:
+            complaints.append(_wrong(value, part))
+            if not complaints[-1]:
+                return ""
+        return " and ".join(complaints)
     if origin is Literal:
         return "" if value in parts else f"{value!r} is none of {parts}"
     kind = (int, float, np.number) if hint in (int, float) else origin or hint
     if not isinstance(value, kind):
         return f"{type(value).__name__} is no {hint}"
-    if origin is tuple and not (len(parts) == 2 and parts[1] is Ellipsis):
-        items = list(zip(value, parts, strict=False))
-    elif isinstance(value, Mapping):
-        items = [(item, parts[-1]) for item in value.values()] if parts else []
-    elif isinstance(value, (list, tuple)):
-        items = [(item, parts[0]) for item in value] if parts else []
-    else:
-        items = []
-    return next(filter(None, (_wrong(item, part) for item, part in items)), "")
+    if origin is tuple and parts[-1] is not Ellipsis:
+        return next(filter(None, map(_wrong, value, parts)), "")
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    for item in value if parts and isinstance(value, (list, tuple)) else ():
+        axes = [memo.copy() for memo in get_shape_memo()]
+        wrong = _wrong(item, parts[-1] if parts[-1] is not Ellipsis else parts[0])
+        set_shape_memo(*axes)
+        if wrong:
+            return wrong
+    return ""

@@ -1,36 +1,20 @@
-"""The lens in a real browser: alone and below an explanation, by pointer and by key, with hostile words.
-
-Needs Chromium and the `browser` extra; without them the tests are skipped.
-"""
+"""The lens in a real browser: alone and below an explanation, by pointer and by key, with hostile words."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from made_explanations import made
 from test_lens import made_lens, poisoned
 from test_page import HOSTILE
 
 from whence.render.page import page as page_of
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra `browser` is not installed")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as engine:
-        started = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -138,7 +122,7 @@ def test_hostile_words_are_shown_as_text(show: Open, poison: str) -> None:
 def test_axe_finds_no_serious_violation(show: Open, scheme: str, width: int) -> None:
     tab = show(made_lens("a good film", warnings=("read me",)).to_html(), width=width, color_scheme=scheme)
     tab.locator('.lens-square[tabindex="0"]').focus()
-    found = axe.Axe().run(tab).response["violations"]
+    found = Axe().run(tab).response["violations"]
     assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
     assert tab.text_content("#warning-list") == "read me"
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0

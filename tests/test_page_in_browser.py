@@ -1,14 +1,10 @@
-"""The page in a real browser: everything by pointer and by key, hostile texts, many texts, small and large screens.
-
-Needs Chromium and the `browser` extra; without them the tests are skipped.
-"""
+"""The page in a real browser: everything by pointer and by key, hostile texts, many texts, small and large screens."""
 
 from __future__ import annotations
 
 import csv
 import functools
 import io
-import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from made_explanations import made
 from test_page import HOSTILE, poisoned
 
@@ -24,11 +21,6 @@ from whence.explanation import Explanation, Meaning, Prediction
 from whence.render.page import page as page_of
 from whence.render.terminal import rank_agreement
 from whence.render.visible import visible
-
-playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra `browser` is not installed")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
 SENTENCE = "Not the worst film of the year, but unremarkable"
 KEEP = Meaning("keep probability", "how probably the word stays", False, False, 0.0, 1.0)
@@ -38,14 +30,6 @@ HANDLERS = "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames
 WITHOUT_CHIPS = "p => [...p.childNodes].filter(n => !n.classList?.contains('chip')).map(n => n.textContent).join('')"
 
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as engine:
-        started = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -627,7 +611,7 @@ def test_help_opens_by_key_and_single_keys_can_be_switched_off(show: Open) -> No
 
 
 def serious(tab: Any) -> list[str]:
-    found = axe.Axe().run(tab).response["violations"]
+    found = Axe().run(tab).response["violations"]
     return [
         f"{one['id']}: {one['nodes'][0]['html'][:120]} {one['nodes'][0]['failureSummary'][:300]}"
         for one in found

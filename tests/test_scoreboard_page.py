@@ -1,20 +1,16 @@
-"""The scoreboard's page and terminal view: safe whatever the names and texts, and its answer seen first.
-
-The tests in a browser need Chromium and the `browser` extra; without them they are skipped.
-"""
+"""The scoreboard's page and terminal view: safe whatever the names and texts, and its answer seen first."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from rich.console import Console
 from typer.testing import CliRunner
 from weighted_words import TEXTS, explained, length, of_tokens, weighted_words
@@ -25,7 +21,6 @@ from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.evaluate import evaluate
 
 HOSTILE = "<script>alert(1)</script>"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(scope="module")
@@ -82,17 +77,6 @@ def test_the_data_of_the_page(board: Scoreboard) -> None:
     assert data["disputed"][0]["agreement"] <= data["disputed"][-1]["agreement"]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine")
-    with playwright.sync_playwright() as engine:
-        started = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
-
-
 @pytest.fixture
 def folder(board: Scoreboard, tmp_path: Path) -> Path:
     (tmp_path / "texts.html").write_text(texts_page(board), encoding="utf-8")
@@ -124,8 +108,7 @@ def test_the_page_answers_at_once(browser: Any, folder: Path, board: Scoreboard,
     assert tab.locator("#games svg").count() == 2
     assert tab.locator("#pareto circle").count() == 6, "two entries came from elsewhere and do not say what they cost"
     tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra `browser` is not installed")
-    assert [found["id"] for found in axe.Axe().run(tab).response["violations"]] == []
+    assert [found["id"] for found in Axe().run(tab).response["violations"]] == []
     context.close()
     assert troubles == []
 

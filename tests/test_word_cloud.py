@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import xml.etree.ElementTree as ElementTree
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,22 +91,16 @@ def test_text_is_data(draw: object) -> None:
     assert max(map(len, shown)) < 60
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium on this machine")
-def test_a_browser_draws_no_word_over_another(tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs the browser extra")
+def test_a_browser_draws_no_word_over_another(browser: Any, tmp_path: Path) -> None:
     page = tmp_path / "cloud.html"
     page.write_text(f"<!doctype html><meta charset='utf-8'>{word_cloud(WORDS)}", encoding="utf-8")
-    with playwright.sync_playwright() as engine:
-        browser = engine.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-        )
-        tab = browser.new_page()
-        tab.goto(page.as_uri())
-        boxes = tab.evaluate(
-            "[...document.querySelectorAll('svg text')].map(t => { const b = t.getBBox();"
-            " return [b.x, b.y, b.x + b.width, b.y + b.height, t.textContent] })"
-        )
-        browser.close()
+    tab = browser.new_page()
+    tab.goto(page.as_uri())
+    boxes = tab.evaluate(
+        "[...document.querySelectorAll('svg text')].map(t => { const b = t.getBBox();"
+        " return [b.x, b.y, b.x + b.width, b.y + b.height, t.textContent] })"
+    )
+    tab.close()
     assert len(boxes) == len(WORDS)
     for one, other in combinations(boxes, 2):
         apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]

@@ -329,7 +329,7 @@ class Fit:
 
 def mean_states(
     model: LayeredModel, encodings: Sequence[Encoding], batch_tokens: int
-) -> dict[Layer, Float[Tensor, " _hidden"]]:
+) -> dict[Layer, Float[Tensor, " hidden"]]:
     """The mean state of real tokens at every layer."""
     sums: dict[Layer, Tensor] = {}
     n_tokens = 0
