@@ -194,7 +194,7 @@ class Explanation:
         return cls(
             text=text,
             pair=pair,
-            tokens=_placed(text, pair, tokens),
+            tokens=_located(text, pair, tokens),
             layers=tuple(layers),
             scores=table,
             meaning=meaning or Meaning("score", "what its maker says", signed=True, additive=True),
@@ -329,8 +329,8 @@ class Explanation:
 _MARKS = ("##", "Ġ", "▁", "Ċ")  # with which tokenizers mark that a piece goes on, or that a word begins
 
 
-def _placed(text: str, pair: str | None, tokens: Sequence[str | Token]) -> tuple[Token, ...]:
-    """Tokens with their places in the text (then in the pair), found in order; any case will do."""
+def _located(text: str, pair: str | None, tokens: Sequence[str | Token]) -> tuple[Token, ...]:
+    """Tokens with their spans in the text (then in the pair), found in order; any case will do."""
     sources = [text] if pair is None else [text, pair]
     spans = [word_spans(source) for source in sources]
     found: list[Token] = []

@@ -62,8 +62,8 @@ def print_views(views: Sequence[RenderableType] | Iterator[RenderableType]) -> N
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, emoji=False)
-    for place, view in enumerate(views):
-        if place:
+    for index, view in enumerate(views):
+        if index:
             console.print()
         console.print(view)
     sys.stdout.flush()
