@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from whence.cli.arguments import (
@@ -24,7 +23,7 @@ from whence.cli.arguments import (
     read_texts,
 )
 from whence.cli.progress import load_model
-from whence.cli.reporting import errors_reported, print_line, print_views
+from whence.cli.reporting import errors_reported, print_line, print_views, say
 from whence.errors import FileError, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +57,11 @@ def audit(
         _check_out(out)
         given = _texts(texts or [], data, data_dir, split, limit, seed)
         loaded = load_model(model, task, revision)
-        found = _audit(loaded, given, queries=queries, seed=seed, batch_tokens=batch_tokens, **settings)
+        from whence.attention.audit import audit_attention
+
+        found = audit_attention(
+            loaded, given, progress=True, queries=queries, seed=seed, batch_tokens=batch_tokens, **settings
+        )
         if out is not None:
             _write(found, out)
         if as_json:
@@ -83,23 +86,6 @@ def _texts(
     return [each.text if each.pair is None else (each.text, each.pair) for each in examples]
 
 
-def _audit(model: LayeredModel, texts: Sequence[Text], **settings: object) -> AttentionAudit:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from whence.attention.audit import audit_attention
-
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        bars: dict[str, object] = {}
-
-        def report(name: str, done: int, total: int) -> None:
-            if name not in bars:
-                bars[name] = progress.add_task(name, total=total)
-            progress.update(bars[name], completed=done)  # type: ignore[arg-type]
-
-        return audit_attention(model, texts, progress=report, **settings)  # type: ignore[arg-type]
-
-
 def _check_out(out: Path | None) -> None:
     """Before the model runs, so that no work is lost for want of a folder."""
     if out is None:
@@ -117,11 +103,10 @@ def _write(found: AttentionAudit, out: Path) -> None:
     from matplotlib import pyplot
 
     from whence.render.audit import plot_agreement, plot_heads
-    from whence.render.visible import visible
 
     found.save(out / "audit.json")
     for name, draw in {"agreement": plot_agreement, "heads": plot_heads}.items():
         ax = draw(found)  # type: ignore[operator]
         ax.figure.savefig(out / f"{name}.png", dpi=200)
         pyplot.close(ax.figure)
-    typer.echo(visible(f"audit: {out.absolute()}"), err=True)
+    say(f"audit: {out.absolute()}")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Option
 
 from whence.cli.arguments import (
@@ -29,7 +27,7 @@ from whence.cli.arguments import (
     parse_options,
 )
 from whence.cli.progress import load_model
-from whence.cli.reporting import errors_reported, print_line, print_views
+from whence.cli.reporting import errors_reported, print_line, print_views, say
 from whence.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from whence.explanation import Layer
     from whence.models.layered import LayeredModel
     from whence.scoreboard.board import Scoreboard
-    from whence.scoreboard.trial import Report
 
 USUAL_LIMIT = 200  # texts: enough for narrow intervals, and minutes of work
 SECONDS_BETWEEN_LINES = 10
@@ -132,15 +129,14 @@ def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any)
     from whence.scoreboard.rationales import leaf_rationale
 
     rationales = [leaf_rationale(example) for example in examples]
-    with _progress() as report:
-        return evaluate_methods(
-            model,
-            [example.as_input for example in examples],
-            _labels(model, examples),
-            rationales=None if all(rationale is None for rationale in rationales) else rationales,
-            progress=report,
-            **settings,
-        )
+    return evaluate_methods(
+        model,
+        [example.as_input for example in examples],
+        _labels(model, examples),
+        rationales=None if all(rationale is None for rationale in rationales) else rationales,
+        progress=True if sys.stderr.isatty() else StepLines(say),
+        **settings,
+    )
 
 
 def _labels(model: LayeredModel, examples: Sequence[Example]) -> list[int] | None:
@@ -152,7 +148,7 @@ def _labels(model: LayeredModel, examples: Sequence[Example]) -> list[int] | Non
     try:
         return labels_as_ids(examples, model.reading.labels)
     except (UsageError, UnknownNameError) as error:
-        _say(f"note: judged without gold labels: {error.problem}")
+        say(f"note: judged without gold labels: {error.problem}")
         return None
 
 
@@ -185,26 +181,6 @@ class StepLines:
         self._say(f"{minutes}:{seconds:02} {', '.join(under_way)}{rest}")
 
 
-@contextmanager
-def _progress() -> Iterator[Report]:
-    """A bar a step on a terminal; elsewhere now and then a line."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    if not sys.stderr.isatty():
-        yield StepLines(_say)
-        return
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bars: dict[str, Any] = {}
-
-        def report(step: str, done: int, total: int) -> None:
-            if step not in bars:
-                bars[step] = progress.add_task(step, total=total)
-            progress.update(bars[step], completed=done)
-
-        yield report
-
-
 def _write(board: Scoreboard, out: Path) -> None:
     from whence.files import write_whole
     from whence.render.scoreboard_page import texts_page
@@ -212,10 +188,4 @@ def _write(board: Scoreboard, out: Path) -> None:
     board.save(out)
     write_whole(texts_page(board), out / "texts.html")
     board.to_html(out / "scoreboard.html", texts="texts.html")
-    _say(f"board: {(out / 'scoreboard.html').absolute()}")
-
-
-def _say(line: str) -> None:
-    from whence.render.visible import visible
-
-    typer.echo(visible(line), err=True)
+    say(f"board: {(out / 'scoreboard.html').absolute()}")

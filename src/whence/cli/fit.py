@@ -26,7 +26,7 @@ from whence.cli.arguments import (
     parse_options,
 )
 from whence.cli.progress import load_model
-from whence.cli.reporting import errors_reported, print_line, print_views
+from whence.cli.reporting import errors_reported, print_line, print_views, say
 from whence.errors import WhenceWarning
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def fit(
             from whence.render.fit_progress import fit_view
 
             print_views([fit_view(probes)])
-        _say(f"probes: {out.absolute()}")
+        say(f"probes: {out.absolute()}")
 
 
 def _training_split(data: str) -> str | None:
@@ -108,18 +108,18 @@ def _fit(probes: DiffMask, model: LayeredModel, texts: Sequence[Text], out: Path
     from whence.learned.checkpoint import NAME as CHECKPOINT
 
     if (out / CHECKPOINT).exists():
-        _say(f"note: going on with the fit begun in {out}")
+        say(f"note: going on with the fit begun in {out}")
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", WhenceWarning)
             probes.fit(model, texts, folder=out, **settings)
     except KeyboardInterrupt:
         from_there = "goes on from there" if (out / CHECKPOINT).exists() else "begins anew, as nothing was saved yet"
-        _say(f"stopped: the same command {from_there}")
+        say(f"stopped: the same command {from_there}")
         raise typer.Exit(1) from None
     for warning in caught:
         if issubclass(warning.category, WhenceWarning):
-            _say(f"warning: {warning.message}")
+            say(f"warning: {warning.message}")
 
 
 def _print_json(probes: DiffMask, out: Path) -> None:
@@ -137,9 +137,3 @@ def _print_json(probes: DiffMask, out: Path) -> None:
         }
     )
     sys.stdout.flush()
-
-
-def _say(line: str) -> None:
-    from whence.render.visible import visible
-
-    typer.echo(visible(line), err=True)

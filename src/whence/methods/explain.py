@@ -31,11 +31,17 @@ INCOMPLETE = 0.05  # a completeness error above this share of the difference to 
 
 
 @overload
-def explain(model: LayeredModel, texts: Text, method: str | Method = ..., **settings: Any) -> Explanation: ...
+def explain(
+    model: LayeredModel, texts: Text, method: str | Method = ..., *, target: Target = ..., scale: Scale | None = ...,
+    layers: Layers | None = ..., seed: int = ..., batch_tokens: int | None = ..., progress: Progress = ...,
+    **options: Any,
+) -> Explanation: ...  # fmt: skip
 @overload
 def explain(
-    model: LayeredModel, texts: Iterable[Text], method: str | Method = ..., **settings: Any
-) -> list[Explanation]: ...
+    model: LayeredModel, texts: Iterable[Text], method: str | Method = ..., *, target: Target = ...,
+    scale: Scale | None = ..., layers: Layers | None = ..., seed: int = ..., batch_tokens: int | None = ...,
+    progress: Progress = ..., **options: Any,
+) -> list[Explanation]: ...  # fmt: skip
 def explain(
     model: LayeredModel,
     texts: Text | Iterable[Text],
