@@ -91,8 +91,8 @@ class Reading:
     normaliser: Literal["softmax", "sigmoid", "none"] = "softmax"
 
     def log_probabilities(
-        self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch *token label"]:
+        self, logits: Float[Tensor, "batch token label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch token label"]:
         """In float32; the probability of a span's ends is shared among the real tokens."""
         logits = logits.float()
         if self.task == "question_answering":
@@ -144,7 +144,7 @@ class Selection:
         return [ExplainedTarget(description, self.scale, value) for description, value in pairs]
 
 
-def _with_token_axis(logits: Float[Tensor, "batch *token label"]) -> Float[Tensor, "batch read label"]:
+def _with_token_axis(logits: Float[Tensor, "batch *token label"]) -> Float[Tensor, "batch token label"]:
     return logits if logits.ndim == 3 else logits[:, None]
 
 

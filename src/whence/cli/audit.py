@@ -29,7 +29,6 @@ from whence.errors import FileError, UsageError
 if TYPE_CHECKING:
     from whence.attention.audit_record import AttentionAudit
     from whence.models.batching import Text
-    from whence.models.layered import LayeredModel
 
 USUAL_LIMIT = 200  # texts of a data set: enough for narrow intervals, and seconds or minutes of work
 
