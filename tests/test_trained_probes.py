@@ -47,6 +47,30 @@ def test_what_is_saved_is_loaded(kind: Kind, fitted: dict[Kind, DiffMask], tmp_p
         np.testing.assert_array_equal(one.scores, other.scores)
 
 
+@every_kind
+def test_a_content_key_tells_probes_apart_by_what_they_are(
+    kind: Kind, fitted: dict[Kind, DiffMask], tmp_path: Path
+) -> None:
+    key = fitted[kind].content_key()
+    fitted[kind].save(tmp_path)
+    assert DiffMask.load(tmp_path).content_key() == key
+    assert quick(kind, tiny("bert")).content_key() == key  # made again
+    others = {
+        "other weights": quick(kind, tiny("bert"), seed=1),
+        "another recipe": quick(kind, tiny("bert"), multiplier_limit=150.0),
+        "another kind": fitted["hidden" if kind == "input" else "input"],
+    }
+    assert same(others["another recipe"], fitted[kind])
+    assert len({key, *(each.content_key() for each in others.values())}) == 4
+    with torch.no_grad():
+        changed = DiffMask.load(tmp_path)
+        assert changed.fitted_ is not None
+        changed.fitted_.probes.baselines[0][3] += 1e-6
+    assert changed.content_key() != key
+    with pytest.raises(whence.UsageError, match="not trained yet"):
+        DiffMask().content_key()
+
+
 @pytest.mark.parametrize("recipe", ["released", "paper"])
 def test_other_forms_are_saved_too(recipe: str, tmp_path: Path) -> None:
     probes = DiffMask("input", recipe, **QUICK).fit(tiny("bert"), TEXTS * 2, validations=1)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import torch
+from safetensors.torch import save as serialised
 from torch import Tensor
 
 from whence.errors import InputError, ModelError, UnknownNameError, UsageError, WhenceWarning
@@ -177,6 +180,13 @@ class DiffMask:
         with torch.no_grad():
             keep = probes.log_keep(known, layers).exp().transpose(0, 1)
         return torch.where(maskable(inputs, fitted.recipe.special)[:, None], keep, 1.0)
+
+    def content_key(self) -> str:
+        """A digest of what these probes are: their kind, their recipe and every number of their weights."""
+        fitted = self._fitted()
+        facts = json.dumps([self.kind, asdict(fitted.recipe)], sort_keys=True)
+        weights = {name: tensor.cpu() for name, tensor in fitted.probes.state_dict().items()}
+        return hashlib.sha256(facts.encode() + serialised(weights)).hexdigest()
 
     def layers(self, model: LayeredModel) -> Layers:
         """Where probes look: the words and every layer."""
