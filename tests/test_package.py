@@ -24,7 +24,7 @@ STOREYS = (
     ("targets",),
     ("data", "embedded"),
     ("models",),
-    ("lens",),
+    ("lens", "probes"),
     ("methods",),
     ("testing", "engine", "learned", "attention"),
     ("scoreboard",),

@@ -19,7 +19,7 @@ from torch import Tensor
 import whence
 from whence import DiffMask
 from whence.explanation import Explanation
-from whence.learned.probes import Kind
+from whence.probes.diffmask import Kind
 
 # Saving and loading
 
@@ -39,8 +39,10 @@ def test_what_is_saved_is_loaded(kind: Kind, fitted: dict[Kind, DiffMask], tmp_p
     assert again.recipe == fitted[kind].recipe
     assert again.fitted_ is not None
     assert fitted[kind].fitted_ is not None
-    for name in ("model", "widths", "n_hidden", "seed", "n_texts", "results", "history", "margin", "whence_version"):
+    for name in ("model", "seed", "n_texts", "results", "history", "margin", "whence_version"):
         assert getattr(again.fitted_, name) == getattr(fitted[kind].fitted_, name)
+    for name in ("widths", "n_hidden"):
+        assert getattr(again.fitted_.probes, name) == getattr(fitted[kind].fitted_.probes, name)
     assert repr(again) == repr(fitted[kind])
     texts = list(TEXTS)
     for one, other in zip(again.explain(tiny("bert"), texts), fitted[kind].explain(tiny("bert"), texts), strict=True):
