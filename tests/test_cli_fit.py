@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from whence.learned import checkpoint
 from whence.learned.diffmask.standing import Standing
 from whence.learned.diffmask.validation import LayerResult
 from whence.learned.training import Training
+from whence.probes.owner import Owner
 from whence.render.fit_progress import fit_bar, fit_view, standing_line
 
 QUICK = ["--steps", "3", "--batch-size", "2", "-o", "start=0.0"]
@@ -321,7 +323,8 @@ def test_how_it_goes_in_words() -> None:
 def test_a_view_names_a_hostile_model_harmlessly(probes: str) -> None:
     loaded = whence.DiffMask.load(probes)
     assert loaded.fitted_ is not None
-    loaded.fitted_ = replace(loaded.fitted_, model=replace(loaded.fitted_.model, id="\x1b[31m[bold]x"))
+    hostile = Owner(replace(loaded.fitted_.model, id="\x1b[31m[bold]x"), {})
+    loaded.fitted_ = replace(loaded.fitted_, trained=replace(loaded.fitted_.trained, owner=hostile))
     console = Console(file=io.StringIO(), width=100, markup=False)
     console.print(fit_view(loaded))
     assert "␛[31m[bold]x" in console.file.getvalue()  # type: ignore[attr-defined]
@@ -337,10 +340,19 @@ def test_progress_in_python_is_a_bar_or_nothing_or_a_function(monkeypatch: pytes
         def isatty(self) -> bool:
             return True
 
-    for progress in (True, False, lambda standing: shown.append(str(standing.step))):
+    for progress in (True, False, lambda step, done, total: shown.append(f"{step} {done}/{total}")):
         screen = Terminal()
         monkeypatch.setattr(sys, "stderr", screen)
         whence.DiffMask(steps=3, batch_size=2).fit(tiny("bert"), TEXTS, progress=progress)
         monkeypatch.undo()
-        assert ("3/3" in screen.getvalue()) == (progress is True)
-    assert shown == ["1", "2", "3"]
+        assert ("100%" in screen.getvalue()) == (progress is True)
+    assert shown == ["fit 1/3", "fit 2/3", "fit 3/3"]
+
+
+def test_the_command_shows_where_the_run_stands(
+    model: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Standing] = []
+    monkeypatch.setattr("whence.render.fit_progress.fit_bar", lambda: nullcontext(seen.append))
+    done("--model", model, "--data", data, "--out", str(tmp_path / "probes"), *QUICK)
+    assert [each.step for each in seen] == [1, 2, 3]

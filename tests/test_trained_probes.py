@@ -280,6 +280,9 @@ def test_without_probes_it_is_told_how_to_get_some(fitted: dict[Kind, DiffMask])
     first, second = str(caught.value).splitlines()
     assert first == f"no probes came with {model.record.id!r}"
     assert "whence fit --model" in second
+    named_alike = replace(model, record=replace(model.record, id="whence/sentiment"))
+    with pytest.raises(whence.UsageError, match="no probes came with 'whence/sentiment'"):
+        whence.explain(named_alike, TEXTS[0], "diffmask")
     with pytest.raises(whence.UsageError, match="probes is int\ngive a whence"):
         whence.explain(model, TEXTS[0], "diffmask", probes=3)
     with pytest.raises(whence.UsageError, match="these are hidden probes, not input ones"):

@@ -61,13 +61,12 @@ def _loaded(folder: Path, written: int) -> TrainedProbes:
 
 
 def _that_came_with(model: LayeredModel, kind: str) -> Path:
-    library, _, name = model.record.id.partition("/")
-    if library != "whence" or not name:
+    if model.record.embedded is None:
         raise UsageError(
             f"no probes came with {model.record.id!r}",
             "fit them (whence fit --model ... --data ... --out FOLDER) and give probes=FOLDER",
         )
-    return embedded_folder(name, kind)
+    return embedded_folder(model.record.embedded, kind)
 
 
 METHOD = Method(
