@@ -31,7 +31,6 @@ from whence.learned.diffmask.learner import DiffMaskLearner
 from whence.learned.diffmask.lookahead import Lookahead
 from whence.learned.diffmask.objective import mixed, penalty
 from whence.learned.diffmask.recipes import recipe_for
-from whence.learned.divergence import divergence
 from whence.learned.schedule import Pace
 from whence.learned.texts import Texts
 from whence.learned.training import Training, precision
@@ -79,7 +78,7 @@ class ReleasedStep:
         hidden = mixed(states.at(where), kept, probes.baseline(layer), inputs.mask)
         changed = model.changed(where, lambda own: hidden, inputs)  # from the bottom, whatever the layer
         log_keep = torch.stack([gate.log_nonzero for gate in gates]).sum(dim=0)
-        moved = divergence(model.reading, states.logits, changed, inputs.mask)
+        moved = model.reading.divergence(states.logits, changed, inputs.mask)
         return moved, penalty(self.run.recipe.penalty, log_keep, inputs.mask)
 
 

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from whence.explanation import Layer
 from whence.learned.diffmask.recipes import Penalty, Recipe
-from whence.learned.divergence import divergence
 from whence.learned.schedule import generator
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
@@ -96,7 +95,7 @@ class MaskedPasses:
         ]
         changed = self.model.resume_each(where, hidden, self.inputs)
         return torch.stack(
-            [divergence(self.model.reading, self.states.logits, each, self.inputs.mask) for each in changed]
+            [self.model.reading.divergence(self.states.logits, each, self.inputs.mask) for each in changed]
         )
 
     def _beyond(self, gate: HardConcrete) -> Float[Tensor, " batch"]:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from whence.explanation import Layer
-from whence.learned.divergence import divergence
 from whence.models.batching import batches
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
@@ -49,5 +48,5 @@ def everything_masked(
             own = model.embed(inputs.ids)
             words = torch.where(inputs.special[..., None], own, mean_word.to(own))
         masked = model.resume("embeddings", words, inputs)
-        total += float(divergence(model.reading, logits, masked, inputs.mask).sum())
+        total += float(model.reading.divergence(logits, masked, inputs.mask).sum())
     return total / len(encodings)
