@@ -22,6 +22,8 @@ from whence.learned.diffmask.recipes import PENALTIES, Penalty, Recipe, recipe_f
 from whence.learned.schedule import Batches, Pace, learning_rate_share
 from whence.learned.texts import Texts
 from whence.learned.training import Training
+from whence.models.inputs import Inputs
+from whence.models.layered import States
 from whence.probes.diffmask import Kind, Probes, maskable
 from whence.probes.networks import Form
 from whence.targets import ClassLabels
@@ -49,7 +51,7 @@ def logits(*shape: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     return 2 * torch.randn(shape, generator=generator), 2 * torch.randn(shape, generator=generator)
 
 
-def batch(model: whence.LayeredModel, texts: list[Any]) -> whence.Inputs:
+def batch(model: whence.LayeredModel, texts: list[Any]) -> Inputs:
     return model.collate([model.encode(*(text if isinstance(text, tuple) else (text, None))) for text in texts])
 
 
@@ -242,7 +244,7 @@ def masked(
     probes: Probes,
     recipe: Recipe,
     layer: whence.Layer,
-    inputs: whence.Inputs,
+    inputs: Inputs,
     noise: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The divergence, penalty and share kept of each text at one layer."""
@@ -282,7 +284,7 @@ def test_acceptance_4_open_gates_change_nothing_at_any_layer(kind: Kind, family:
         torch.testing.assert_close(model.resume(where, hidden, inputs), states.logits, rtol=1e-5, atol=1e-5)
 
 
-def states_by_layer(states: whence.States) -> dict[whence.Layer, Tensor]:
+def states_by_layer(states: States) -> dict[whence.Layer, Tensor]:
     return {"embeddings": states.embeddings, **dict(enumerate(states.hidden))}
 
 

@@ -79,8 +79,15 @@ def test_every_part_has_a_storey() -> None:
 
 def test_exported_names_are_listed_and_exist() -> None:
     assert whence.__all__ == sorted(whence.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
-    assert len(whence.__all__) <= 35
+    assert len(whence.__all__) <= 40, "what users hold: calls, their results, what they are asked about, and errors"
     assert all(hasattr(whence, name) for name in whence.__all__)
+
+
+@pytest.mark.parametrize("name", ["Encoding", "Inputs", "States"])
+def test_names_taken_back_still_work_and_say_where_they_are(name: str) -> None:
+    assert name not in whence.__all__
+    with pytest.warns(whence.WhenceWarning, match=rf"^whence.{name} is now called whence\.models\.\w+\.{name}"):
+        assert getattr(whence, name).__name__ == name
 
 
 HEAVY = (

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 import whence
 from whence.methods.state_statistics import Moments, StateStatistics
+from whence.models.inputs import Inputs
+from whence.models.layered import States
 
 TEXTS = [*tiny_models.TEXTS, "bad", "so sad", "why not hope for a great story this time", "a film by her"]
 
@@ -104,7 +106,7 @@ def test_no_state_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     alive: list[int] = []
     states_of = whence.LayeredModel.states
 
-    def watched(self: whence.LayeredModel, inputs: whence.Inputs, **options: Any) -> whence.States:
+    def watched(self: whence.LayeredModel, inputs: Inputs, **options: Any) -> States:
         alive.append(sum(reference() is not None for reference in seen))
         states = states_of(self, inputs, **options)
         seen.extend(weakref.ref(h) for h in (states.embeddings, *states.hidden, *inputs.encodings))

@@ -182,7 +182,7 @@ def compare(
     single = isinstance(texts, (str, tuple))
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
-    given: list[Text] = [texts] if single else list(texts)  # type: ignore[list-item, arg-type]
+    given: list[Text] = [texts] if single else list(texts)  # type: ignore[list-item]
     shares = shared_options(methods, options)
     with reporter(progress) as report:
         by_method = [

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import warnings as python_warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import NonFiniteError, UsageError, WhenceWarning
+from whence.errors import InputError, NonFiniteError, UsageError, WhenceWarning
 from whence.explanation import Layer, ModelRecord, Token
+from whence.json_records import load_json, save_json
 from whence.models.batching import Text, encode, shortened
 from whence.models.head import Head, head_of, log_denominators_, vocabulary_of
 from whence.models.huggingface_tokenizer import HuggingFaceTokenizer
-from whence.models.inputs import collate
+from whence.models.inputs import Encoding, collate
 from whence.models.layered import LayeredModel, Layers
 
 if TYPE_CHECKING:
+    import pandas
     from jaxtyping import Float, Int
     from rich.console import Console, ConsoleOptions, RenderResult
 
@@ -87,6 +90,46 @@ class Lens:
             write_whole(content, path)
         return content
 
+    def _repr_html_(self) -> str:
+        from whence.render.shell import framed
+
+        return framed(self.to_html())
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Lens:
+        """The lens that `to_dict` wrote; every field is checked."""
+        from whence.lens_json import from_dict
+
+        return from_dict(data)
+
+    def save(self, path: str | Path) -> None:
+        """Write the lens as JSON; a file already there is replaced only once the new one is whole."""
+        save_json(self.to_dict(), path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Lens:
+        """Read a lens that `save` wrote; nothing in the file is executed."""
+        return cls.from_dict(load_json(path))
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per layer, token and rank: layer, position, token, rank, word, id, probability."""
+        import pandas
+
+        return pandas.DataFrame(
+            {
+                "layer": layer,
+                "position": position,
+                "token": token.text,
+                "rank": rank + 1,
+                "word": word,
+                "id": int(self.ids[i, position, rank]),
+                "probability": float(self.probabilities[i, position, rank]),
+            }
+            for i, layer in enumerate(self.layers)
+            for position, token in enumerate(self.tokens)
+            for rank, word in enumerate(self.words[i][position])
+        )
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.lens import lens_view
 
@@ -96,7 +139,15 @@ class Lens:
         return f"<Lens of {self.model.id} by {self.head}: {len(self.tokens)} tokens x {len(self.layers)} layers>"
 
 
-def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = "all") -> Lens:
+@overload
+def decode_layers(  # type: ignore[overload-overlap]
+    model: LayeredModel, texts: Text, k: int = ..., layers: Layers = ...
+) -> Lens: ...
+@overload
+def decode_layers(model: LayeredModel, texts: Iterable[Text], k: int = ..., layers: Layers = ...) -> list[Lens]: ...
+def decode_layers(
+    model: LayeredModel, texts: Text | Iterable[Text], k: int = 5, layers: Layers = "all"
+) -> Lens | list[Lens]:
     """Read the states of a text as words: at each layer and position the k tokens that the head finds likeliest.
 
     >>> import whence
@@ -106,15 +157,22 @@ def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = 
 
     Args:
         model: what `whence.load` gives, with a head.
-        text: a text or a pair of texts.
+        texts: a text or a pair of texts gives a lens; several give a list in the same order.
         k: how many tokens.
         layers: "all" (0 … L), "embeddings", a number or several.
     """
+    if isinstance(texts, (str, tuple)):
+        return _lens(model, encode(model, texts, 0), k, layers)
+    if not isinstance(texts, Iterable):
+        raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
+    return [_lens(model, encoding, k, layers) for encoding in [encode(model, text, i) for i, text in enumerate(texts)]]
+
+
+def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Lens:
     head = head_of(model)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= head.n_vocabulary:
         raise UsageError(f"k must be a whole number from 1 to {head.n_vocabulary}, got {k!r}", "give k=5")
     asked = model.layers(layers)
-    encoding = encode(model, text, 0)
     anywhere = [0] if model.reading.one_position else None  # a language model's own logits are not looked at
     inputs = collate([encoding], model.tokenizer.padding, anywhere, model.device)
     head.check_ids(inputs.ids)
@@ -128,7 +186,7 @@ def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = 
     if encoding.cut:
         warnings.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
     for warning in warnings:
-        python_warnings.warn(f"{shortened(encoding.text)}: {warning}", WhenceWarning, stacklevel=2)
+        python_warnings.warn(f"{shortened(encoding.text)}: {warning}", WhenceWarning, stacklevel=3)
     return Lens(
         text=encoding.text,
         pair=encoding.pair,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -25,10 +25,12 @@ from whence.cli.arguments import (
 from whence.cli.progress import load_model
 from whence.cli.reporting import errors_reported, print_line, print_views, say
 from whence.errors import FileError, UsageError
+from whence.progress import reporter
 
 if TYPE_CHECKING:
     from whence.attention.audit_record import AttentionAudit
     from whence.models.batching import Text
+    from whence.models.layered import LayeredModel
 
 USUAL_LIMIT = 200  # texts of a data set: enough for narrow intervals, and seconds or minutes of work
 
@@ -56,11 +58,7 @@ def audit(
         _check_out(out)
         given = _texts(texts or [], data, data_dir, split, limit, seed)
         loaded = load_model(model, task, revision)
-        from whence.attention.audit import audit_attention
-
-        found = audit_attention(
-            loaded, given, progress=True, queries=queries, seed=seed, batch_tokens=batch_tokens, **settings
-        )
+        found = _audit(loaded, given, queries=queries, seed=seed, batch_tokens=batch_tokens, **settings)
         if out is not None:
             _write(found, out)
         if as_json:
@@ -83,6 +81,13 @@ def _texts(
 
     examples = read(data, data_dir=data_dir, split=split, limit=limit, seed=seed)
     return [each.text if each.pair is None else (each.text, each.pair) for each in examples]
+
+
+def _audit(model: LayeredModel, texts: Sequence[Text], **settings: Any) -> AttentionAudit:
+    from whence.attention.audit import audit_attention
+
+    with reporter(True) as report:
+        return audit_attention(model, texts, progress=report, **settings)
 
 
 def _check_out(out: Path | None) -> None:

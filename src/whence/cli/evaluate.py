@@ -29,6 +29,7 @@ from whence.cli.arguments import (
 from whence.cli.progress import load_model
 from whence.cli.reporting import errors_reported, print_line, print_views, say
 from whence.errors import UnknownNameError, UsageError
+from whence.progress import reporter
 
 if TYPE_CHECKING:
     from whence.data import Example
@@ -129,14 +130,15 @@ def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any)
     from whence.scoreboard.rationales import leaf_rationale
 
     rationales = [leaf_rationale(example) for example in examples]
-    return evaluate_methods(
-        model,
-        [example.as_input for example in examples],
-        _labels(model, examples),
-        rationales=None if all(rationale is None for rationale in rationales) else rationales,
-        progress=True if sys.stderr.isatty() else StepLines(say),
-        **settings,
-    )
+    with reporter(True if sys.stderr.isatty() else StepLines(say)) as report:
+        return evaluate_methods(
+            model,
+            [example.as_input for example in examples],
+            _labels(model, examples),
+            rationales=None if all(rationale is None for rationale in rationales) else rationales,
+            progress=report,
+            **settings,
+        )
 
 
 def _labels(model: LayeredModel, examples: Sequence[Example]) -> list[int] | None:
