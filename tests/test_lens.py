@@ -63,6 +63,52 @@ def shown(view: Any, width: int = 80) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
 
+# files and tables
+
+
+def test_a_lens_comes_back_from_a_file(tmp_path: Path) -> None:
+    lens = made_lens(pair=None)
+    lens.save(tmp_path / "lens.json")
+    again = Lens.load(tmp_path / "lens.json")
+    assert again.to_dict() == lens.to_dict()
+    assert again.words == lens.words
+    assert again.ids.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema": "whence.lens/9"}, "not a lens of schema"),
+        ({"ids": [[[1]]]}, "ids: expected 3 x"),
+        ({"own_ranks": [[1]]}, "own_ranks: expected 3 x"),
+        ({"words": [[["good"]]]}, "words: expected 3 x"),
+        ({"probabilities": 10**400}, "probabilities: expected a list"),
+        ({"head": 3}, "head: expected a text, found 3"),
+        ({"surprise": 3}, "missing or unknown field surprise"),
+        ({"text": ""}, "lies outside the text"),
+    ],
+)
+def test_what_is_no_lens_is_refused(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(whence.FileError, match=said):
+        Lens.from_dict({**made_lens().to_dict(), **change})
+
+
+def test_a_table_has_a_row_per_layer_token_and_rank() -> None:
+    lens = made_lens()
+    frame = lens.to_dataframe()
+    assert list(frame.columns) == ["layer", "position", "token", "rank", "word", "id", "probability"]
+    assert len(frame) == lens.ids.size
+    assert frame[frame["rank"] == 2]["word"].unique().tolist() == ["bad"]
+
+
+def test_several_texts_give_a_list(decodable: whence.LayeredModel) -> None:
+    lenses = decode_layers(decodable, iter([SHORT, (SHORT, "bad")]), k=2)
+    assert [(lens.text, lens.pair) for lens in lenses] == [(SHORT, None), (SHORT, "bad")]
+    assert lenses[0].to_dict() == decode_layers(decodable, SHORT, k=2).to_dict()
+    with pytest.raises(whence.InputError, match="texts is int"):
+        decode_layers(decodable, 3)  # type: ignore[call-overload]
+
+
 # what it holds
 
 
