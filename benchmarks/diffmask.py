@@ -27,7 +27,6 @@ import whence
 from whence.embedded import reviews
 from whence.explanation import Layer
 from whence.learned.diffmask import DiffMask
-from whence.learned.divergence import divergence
 from whence.learned.fit import Fit
 from whence.learned.lookahead import Lookahead
 from whence.learned.objective import mixed, penalty
@@ -76,7 +75,7 @@ class ReleasedStep:
         hidden = mixed(states.at(where), kept, probes.baseline(layer), inputs.mask)
         changed = model.changed(where, lambda own: hidden, inputs)  # from the bottom, whatever the layer
         log_keep = torch.stack([gate.log_nonzero for gate in gates]).sum(dim=0)
-        moved = divergence(model.reading, states.logits, changed, inputs.mask)
+        moved = model.reading.divergence(states.logits, changed, inputs.mask)
         return moved, penalty(self.run.recipe.penalty, log_keep, inputs.mask)
 
 

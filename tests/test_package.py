@@ -22,6 +22,8 @@ STOREYS = (
     ("explanation", "explanation_json"),
     ("metrics",),
     ("targets",),
+    ("tasks",),
+    ("selection",),
     ("data", "embedded"),
     ("models",),
     ("lens",),

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 import whence
-from whence.learned.divergence import agreement, divergence
 from whence.learned.objective import maskable, mixed
 from whence.learned.probes import Probes
 from whence.metrics.confidence import LEVEL, RESAMPLES, bootstrap
@@ -102,10 +101,10 @@ def _write_down(
                 changed[rows] = answer
             else:
                 changed[rows, :length] = answer
-        compared = (model.reading, states.logits, changed, inputs.mask)
+        compared = (states.logits, changed, inputs.mask)
         found.masked[number, places] = ((~kept[number]).sum(dim=1) / free.sum(dim=1).clamp(min=1)).numpy()
-        found.same[number, places] = agreement(*compared).numpy()
-        found.moved[number, places] = divergence(*compared).numpy()
+        found.same[number, places] = model.reading.agreement(*compared).numpy()
+        found.moved[number, places] = model.reading.divergence(*compared).numpy()
         if changed.ndim == 2:
             found.said[number, places] = changed.argmax(dim=-1).numpy()
 

@@ -16,6 +16,7 @@ from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
 from whence.learned.token_groups import Groups
 from whence.metrics.confidence import LEVEL, RESAMPLES
+from whence.tasks import TASKS
 
 if TYPE_CHECKING:
     import pandas
@@ -104,7 +105,8 @@ def answers_kept(explanations: Sequence[Explanation], *, above: float = KEPT) ->
     """Whether all layers keep every token of the predicted answer, for explanations of question answering."""
     kept = []
     for explanation in explanations:
-        if explanation.model.task != "question_answering":
+        task = TASKS.get(explanation.model.task)
+        if task is None or not task.gives_span:
             raise UsageError(f"a model for {explanation.model.task} gives no answer span", "explain a question")
         first = explanation.tokens[explanation.prediction.index]
         end = first.start + len(explanation.prediction.label)

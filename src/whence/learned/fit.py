@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from whence.errors import NonFiniteError, UsageError
 from whence.explanation import Layer
 from whence.learned import checkpoint
-from whence.learned.divergence import divergence
 from whence.learned.lookahead import Lookahead
 from whence.learned.objective import MaskedPasses
 from whence.learned.probes import Probes
@@ -358,7 +357,7 @@ def everything_masked(
             own = model.embed(inputs.ids)
             words = torch.where(inputs.special[..., None], own, mean_word.to(own))
         masked = model.resume("embeddings", words, inputs)
-        total += float(divergence(model.reading, logits, masked, inputs.mask).sum())
+        total += float(model.reading.divergence(logits, masked, inputs.mask).sum())
     return total / len(encodings)
 
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from whence.explanation import Layer
-from whence.learned.divergence import divergence
 from whence.learned.gates import HardConcrete
 from whence.learned.probes import Probes
 from whence.learned.recipes import Penalty, Recipe
@@ -100,7 +99,7 @@ class MaskedPasses:
         ]
         changed = self.model.resume_each(where, hidden, self.inputs)
         return torch.stack(
-            [divergence(self.model.reading, self.states.logits, each, self.inputs.mask) for each in changed]
+            [self.model.reading.divergence(self.states.logits, each, self.inputs.mask) for each in changed]
         )
 
     def _beyond(self, gate: HardConcrete) -> Float[Tensor, " batch"]:

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from whence.errors import NonFiniteError, UnknownNameError
 from whence.explanation import Layer, Meaning
-from whence.learned.divergence import divergence
 from whence.learned.gates import HardConcrete
 from whence.learned.objective import penalty as penalty_of
 from whence.learned.recipes import PENALTIES, Penalty
@@ -151,7 +150,7 @@ class FreeMasks:
         changed = question.model.resume(self.layer, mixed, inputs)
         original = question.states.logits.detach()[rows]
         original = original if original.ndim == 2 else original[:, :length]
-        return divergence(question.model.reading, original, changed, inputs.mask)
+        return question.model.reading.divergence(original, changed, inputs.mask)
 
     def step(self, loss: Float[Tensor, " batch"], moved: Float[Tensor, " batch"]) -> None:
         """Gates go down the loss, multipliers up by how far the margin is exceeded, all within their limits."""

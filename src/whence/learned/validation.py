@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from whence.explanation import Layer
-from whence.learned.divergence import agreement, divergence
 from whence.learned.objective import maskable, mixed
 from whence.learned.probes import Probes
 from whence.models.inputs import Encoding, Inputs
@@ -75,13 +74,13 @@ def validate(
     model: LayeredModel, probes: Probes, batches: Sequence[Sequence[Encoding]], *, special: bool = True
 ) -> list[LayerResult]:
     """How much is masked at each layer, how far the output moves, and how often the model still says the same."""
-    says_something = model.reading.normaliser != "none"
+    says_something = model.reading.decides
     sums = {layer: [0.0, 0.0, 0.0] for layer in probes.layers}
     n_texts = sum(map(len, batches))
     for output in masked_outputs(model, probes, batches, special):
-        compared = (model.reading, output.original, output.changed, output.inputs.mask)
-        same = agreement(*compared) if says_something else torch.zeros(())
-        for place, values in enumerate((output.masked, divergence(*compared), same)):
+        compared = (output.original, output.changed, output.inputs.mask)
+        same = model.reading.agreement(*compared) if says_something else torch.zeros(())
+        for place, values in enumerate((output.masked, model.reading.divergence(*compared), same)):
             sums[output.layer][place] += float(values.sum())
     return [
         LayerResult(layer, masked / n_texts, same / n_texts if says_something else None, moved / n_texts, n_texts)

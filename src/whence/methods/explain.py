@@ -23,7 +23,8 @@ from whence.methods.question import Method, Question, Scores
 from whence.models.batching import Text, batches, encode, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
-from whence.targets import Contrast, Label, Target, predictions, select
+from whence.selection import predictions, select
+from whence.targets import Contrast, Label, Target
 
 DEFAULT_METHOD = "integrated_gradients"
 INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a warning
@@ -189,15 +190,13 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     started = time.perf_counter()
     inputs = model.collate(encodings, at=_character_of(plan.target))
     states = model.states(inputs, differentiable=bool(plan.method.differentiable))
-    tokens = [encoding.tokens for encoding in encodings]
-    selection = select(plan.target, plan.scale, model.reading, states.logits, tokens)
+    selection = select(plan.target, plan.scale, model.reading, states.logits, encodings)
     question = Question(model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens)
     scores = plan.method.compute(question, **plan.options)
     if plan.shares:
         scores = _as_shares(scores, inputs)
     seconds = time.perf_counter() - started
-    texts = [(encoding.text, encoding.pair) for encoding in encodings]
-    said = predictions(model.reading, states.logits, inputs.mask, tokens, texts)
+    said = predictions(model.reading, states.logits, inputs.mask, encodings)
     targets = selection.records(question.value.detach())
     total = sum(len(encoding) for encoding in encodings)
     values = _array(scores.values)

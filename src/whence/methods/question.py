@@ -20,7 +20,7 @@ from whence.errors import NonFiniteError
 from whence.explanation import Layer, Meaning
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
-from whence.targets import Selection
+from whence.selection import Selection
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
