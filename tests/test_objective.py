@@ -15,12 +15,15 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, kl_divergence
 
 import whence
-from whence.learned.fit import Fit
-from whence.learned.lookahead import Lookahead
-from whence.learned.objective import PULL, MaskedPasses, maskable, mixed, penalty
-from whence.learned.probes import Form, Kind, Probes
-from whence.learned.recipes import PENALTIES, Penalty, Recipe, recipe_for
-from whence.learned.schedule import Batches, drawn_layer, drawn_noise, learning_rate_share
+from whence.learned.diffmask.learner import DiffMaskLearner
+from whence.learned.diffmask.lookahead import Lookahead
+from whence.learned.diffmask.objective import PULL, MaskedPasses, drawn_layer, drawn_noise, mixed, penalty
+from whence.learned.diffmask.recipes import PENALTIES, Penalty, Recipe, recipe_for
+from whence.learned.schedule import Batches, Pace, learning_rate_share
+from whence.learned.texts import Texts
+from whence.learned.training import Training
+from whence.probes.diffmask import Kind, Probes, maskable
+from whence.probes.networks import Form
 from whence.targets import ClassLabels
 from whence.tasks import TASKS
 from whence.tasks.classification import PlainNumber, SeveralLabels
@@ -340,27 +343,28 @@ def test_the_gradient_of_a_step_is_that_of_the_objective(
     kind: Kind, every_layer: bool, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step forgets each pass before the next; what reaches the probes is the gradient of the whole sum."""
-    monkeypatch.setattr(Fit, "_layers_at_once", lambda self, inputs: at_once)
+    monkeypatch.setattr(DiffMaskLearner, "_layers_at_once", lambda self, inputs: at_once)
     model = tiny("bert")
     encodings = [model.encode(text) for text in TEXTS]
     probes = probes_for(model, kind)
     recipe = Recipe(batch_size=len(TEXTS), every_layer=every_layer, relative=False, limit=0.2)
-    fit = Fit(model, probes, recipe, encodings, encodings, seed=5, batch_tokens=999, validate_every=9, patience=None)
+    learner = DiffMaskLearner(model, probes, recipe, batch_tokens=999)
+    training = Training(model, learner, Texts(encodings, encodings), Pace(9, len(TEXTS), seed=5), batch_tokens=999)
     seen: list[list[Tensor | None]] = []
-    fit.optimiser.step = lambda: seen.append(  # type: ignore[method-assign,assignment]
+    learner.optimiser.step = lambda: seen.append(  # type: ignore[method-assign,assignment]
         [None if weight.grad is None else weight.grad.clone() for weight in probes.parameters()]
     )
     with model.held(), torch.no_grad():
-        fit.train_step()
-    rows = fit.batches[0]
+        training.train_step()
+    rows = training.batches[0]
     inputs = model.collate([encodings[row] for row in rows])
     noise = drawn_noise(5, 0, (len(probes.layers), len(rows), inputs.ids.shape[1]))
-    places = range(len(probes.layers)) if every_layer else [drawn_layer(5, 0, len(probes.layers))]
+    indices = range(len(probes.layers)) if every_layer else [drawn_layer(5, 0, len(probes.layers))]
     probes.zero_grad()
     with model.held():
-        for place in places:
-            moved, cost, _ = masked(model, probes, recipe, probes.layers[place], inputs, noise)
-            rise = recipe.first_margin + (1 - recipe.first_margin) * place / (len(probes.layers) - 1)
+        for index in indices:
+            moved, cost, _ = masked(model, probes, recipe, probes.layers[index], inputs, noise)
+            rise = recipe.first_margin + (1 - recipe.first_margin) * index / (len(probes.layers) - 1)
             loss = recipe.multiplier * (moved - recipe.margin * rise) + cost
             loss.mean().backward()  # type: ignore[no-untyped-call]
     expected = [weight.grad for weight in probes.parameters()]
@@ -459,7 +463,7 @@ def test_every_text_comes_once_an_epoch_with_others_of_its_length() -> None:
     lengths = [5 + number % 7 for number in range(40)]
     batches = Batches(lengths, 8, seed=1)
     for epoch in range(3):
-        rows = [batches[5 * epoch + place] for place in range(5)]
+        rows = [batches[5 * epoch + index] for index in range(5)]
         assert sorted(row for batch in rows for row in batch) == list(range(40))
         spread = [max(lengths[row] for row in batch) - min(lengths[row] for row in batch) for batch in rows]
         assert sum(spread) / len(spread) <= 2  # of 6 that chance would give

@@ -1,8 +1,8 @@
 """What keep probabilities say over many texts: how many layers keep which tokens, and where the others are dropped.
 
 The scores of the explanations are keep probabilities. Frames come by group of tokens (see
-`whence.learned.token_groups`), with intervals from drawing whole texts anew, since the tokens of one text are not
-independent.
+`whence.learned.diffmask.token_groups`), with intervals from drawing whole texts anew, since the tokens of one text are
+not independent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
-from whence.learned.token_groups import Groups
+from whence.learned.diffmask.token_groups import Groups
 from whence.metrics.confidence import LEVEL, RESAMPLES
 from whence.tasks import TASKS
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from whence.errors import InputError, UnknownNameError, UsageError
 from whence.explanation import Layer, Token
-from whence.learned.subset_search import Course, search_subsets
+from whence.learned.diffmask.subset_search import Course, search_subsets
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
 from whence.methods.question import Question
@@ -94,7 +94,7 @@ def smallest_kept_sets(
     """Find, for each text, every smallest set of tokens on which the model still says the same.
 
     >>> import whence
-    >>> from whence.learned.erasure import smallest_kept_sets
+    >>> from whence.learned.diffmask.erasure import smallest_kept_sets
     >>> (found,) = smallest_kept_sets(whence.load(), ["never comes alive, a waste of time"])
     >>> [[found.tokens[position].text for position in kept] for kept in found.sets]
     [['never'], ['waste']]

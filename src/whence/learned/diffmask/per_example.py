@@ -16,12 +16,12 @@ from torch import Tensor
 
 from whence.errors import NonFiniteError, UnknownNameError
 from whence.explanation import Layer, Meaning
-from whence.learned.gates import HardConcrete
-from whence.learned.objective import penalty as penalty_of
-from whence.learned.recipes import PENALTIES, Penalty
+from whence.learned.diffmask.objective import penalty as penalty_of
+from whence.learned.diffmask.recipes import PENALTIES, Penalty
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
 from whence.methods.question import Method, Question, Scores
+from whence.probes.gates import HardConcrete
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
