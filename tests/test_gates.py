@@ -50,7 +50,7 @@ def test_the_keep_probability_is_the_sigmoid_of_the_logit_and_a_fifth_of_ln_5(lo
     assert float(gate.log_nonzero) == pytest.approx(special.log_expit(logit + 0.2 * math.log(5)), rel=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(logits)
 def test_the_mean_equals_a_quadrature(logit: float) -> None:
     def gate(concrete: float) -> float:

@@ -104,7 +104,7 @@ class Question:
         fingerprint = zlib.crc32(repr((self.seed, self.inputs.encodings[row].ids)).encode())
         return torch.Generator().manual_seed(fingerprint)
 
-    def state_gradients(self) -> list[Float[Tensor, "batch token hidden"]]:
+    def state_gradients(self) -> list[Float[Tensor, "batch token _hidden"]]:
         """The target's gradient at every layer asked about, from one backward pass."""
         states = [self.states.at(layer) for layer in self.layers]
         gradients = torch.autograd.grad(self.value.sum(), states, allow_unused=True)

@@ -29,7 +29,7 @@ class States:
     """Everything one forward pass gives: the word embeddings, h_0 … h_L, and the logits."""
 
     embeddings: Float[Tensor, "batch token embedding"]
-    hidden: tuple[Float[Tensor, "batch token hidden"], ...]
+    hidden: tuple[Float[Tensor, "batch token _hidden"], ...]
     logits: Float[Tensor, "batch *token label"]
 
     def at(self, layer: Layer) -> Float[Tensor, "batch token hidden"]:
@@ -141,7 +141,7 @@ class LayeredModel:
         return self.resume_each([layer], [hidden], inputs)[0]
 
     def resume_each(
-        self, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token hidden"]], inputs: Inputs
+        self, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token _hidden"]], inputs: Inputs
     ) -> Float[Tensor, "layer batch *token label"]:
         """`resume` at several layers, the lowest first, in one pass over as many copies of the batch.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def mean_states(
     model: LayeredModel, encodings: Sequence[Encoding], batch_tokens: int
-) -> dict[Layer, Float[Tensor, " hidden"]]:
+) -> dict[Layer, Float[Tensor, " _hidden"]]:
     """The mean state of real tokens at every layer."""
     sums: dict[Layer, Tensor] = {}
     n_tokens = 0
