@@ -160,9 +160,9 @@ def random_texts(n_texts: int) -> tuple[list[Explanation], list[list[str | None]
 def test_means_and_spreads_are_those_of_pandas() -> None:
     explanations, groups = random_texts(40)
     rows = [
-        (layer, group, float(explanation.scores[place, position]))
+        (layer, group, float(explanation.scores[row, position]))
         for explanation, names in zip(explanations, groups, strict=True)
-        for place, layer in enumerate(explanation.layers)
+        for row, layer in enumerate(explanation.layers)
         for position, group in enumerate(names)
         if group is not None
     ]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import whence
 from whence import DiffMask
 from whence.learned import checkpoint
 from whence.learned.diffmask.standing import Standing
+from whence.learned.training import Training
 from whence.probes.diffmask import Kind
 
 FILES = ["README.md", "config.json", "model.safetensors"]
@@ -124,7 +126,8 @@ def test_a_fit_killed_at_random_moments_ends_with_the_same_probes(
     while not (tmp_path / "killed" / "config.json").exists():
         code = run(tmp_path / "killed", kind, recipe, steps, "seconds", chance.uniform(0.05, 0.15 * (len(reached) + 2)))
         assert code in (0, -signal.SIGKILL)
-        if code:
+        finished = (tmp_path / "killed" / "config.json").exists() and not (tmp_path / "killed" / CHECKPOINT).exists()
+        if code and not finished:  # it may be killed just after it has put its checkpoint away
             reached.append(step_of(tmp_path / "killed"))
         assert len(reached) < 60
     assert reached == sorted(reached)
@@ -242,8 +245,48 @@ def test_a_damaged_checkpoint_says_so(how: str, stopped: Path) -> None:
     assert second == "remove it to start anew, or choose another folder"
 
 
-def test_a_short_run_writes_no_checkpoint(tmp_path: Path) -> None:
+# When checkpoints are written
+
+
+class Clock:
+    """Time that passes only while a step is trained."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds_per_step: float) -> None:
+        self.now = 0.0
+        own = Training.train_step
+
+        def slow_step(training: Training) -> None:
+            own(training)
+            self.now += seconds_per_step
+
+        monkeypatch.setattr(Training, "train_step", slow_step)
+        monkeypatch.setattr(checkpoint, "monotonic", lambda: self.now)
+
+
+def saved_steps(folder: Path, steps: int) -> list[int]:
+    """The steps of which a checkpoint is there at some time."""
+    seen: list[int] = []
+    fit(folder, progress=lambda *step: seen.append(step_of(folder)), recipe={"steps": steps})
+    return sorted({step for step in seen if step})
+
+
+def test_checkpoints_come_within_seconds_and_then_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch, seconds_per_step=2.5)
+    found = [2.5 * step for step in saved_steps(tmp_path / "quick", 35)]
+    waits = [later - earlier for earlier, later in pairwise([0.0, *found])]
+    assert waits == [2.5, 5.0, 10.0, 17.5, 22.5, 22.5]  # the first step that ends 2, 4, 8, 16 or 20 s later
+
+
+def test_the_first_checkpoint_does_not_wait_for_the_second_of_slow_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Clock(monkeypatch, seconds_per_step=3)
+    assert saved_steps(tmp_path / "slow", 4) == [1, 3]
+
+
+def test_a_short_run_writes_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch, seconds_per_step=0.2)
     seen: list[list[str]] = []
-    fit(tmp_path / "probes", progress=lambda progress: seen.append(listing(tmp_path / "probes")))
+    fit(tmp_path / "probes", watch=lambda standing: seen.append(listing(tmp_path / "probes")))
     assert seen == [[]] * 8
     assert listing(tmp_path / "probes") == FILES

@@ -189,22 +189,22 @@ def released_objective(
     """Divergence and penalty of one text, step by step as the method is described, without batches."""
     inputs = batch(model, [text])
     states = model.states(inputs)
-    places = range(probes.layers.index(layer) + 1)
+    indices = range(probes.layers.index(layer) + 1)
     z, log_keep = torch.ones(len(inputs.encodings[0])), torch.zeros(len(inputs.encodings[0]))
     pulled = torch.zeros(len(z))
-    used = places if probes.kind == "input" else [places[-1]]
-    for place in used:
-        state = states.at(probes.layers[place])
+    used = indices if probes.kind == "input" else [indices[-1]]
+    for index in used:
+        state = states.at(probes.layers[index])
         word = states.embeddings if probes.kind == "input" else None
-        logit = probes.of_layer[place](word, state)[0].detach()
-        u = noise[place if probes.kind == "input" else 0]
+        logit = probes.of_layer[index](word, state)[0].detach()
+        u = noise[index if probes.kind == "input" else 0]
         concrete = torch.sigmoid((torch.log(u) - torch.log(1 - u) + logit) / 0.2)
         z = z * (-0.2 + 1.2 * concrete).clamp(0, 1)
         log_keep = log_keep - torch.nn.functional.softplus(0.2 * math.log(0.2) - logit)
         if recipe.limit is not None:
             pulled = pulled + (logit.abs() - recipe.limit).relu() ** 2 / len(used)
     where = "embeddings" if probes.kind == "input" else layer
-    b = probes.baselines[0 if probes.kind == "input" else places[-1]].detach()
+    b = probes.baselines[0 if probes.kind == "input" else indices[-1]].detach()
     hidden = torch.stack([z[i] * h + (1 - z[i]) * b for i, h in enumerate(states.at(where)[0])])[None]
     moved = model.reading.divergence(states.logits, model.resume(where, hidden, inputs), inputs.mask)
     cost = {"log": log_keep.mean(), "share": log_keep.exp().mean(), "count": log_keep.exp().sum()}[recipe.penalty]
@@ -333,9 +333,9 @@ def test_all_layers_at_once_equal_each_by_itself(form: Form, kind: Kind, family:
     noise = torch.rand(len(probes.layers), *inputs.ids.shape, generator=torch.Generator().manual_seed(0))
     together = MaskedPasses(model, probes, Recipe(limit=0.2), probes.layers, inputs, noise)
     moved = together.moved(probes.layers, together.gates)
-    for place, layer in enumerate(probes.layers):
+    for index, layer in enumerate(probes.layers):
         alone = masked(model, probes, Recipe(limit=0.2), layer, inputs, noise)
-        in_company = moved[place], together.costs[place], together.kept[place]
+        in_company = moved[index], together.costs[index], together.kept[index]
         torch.testing.assert_close(in_company, alone, rtol=1e-5, atol=1e-6)
 
 

@@ -244,8 +244,8 @@ def test_scores_are_the_keep_probabilities_of_the_probes(fitted: dict[Kind, Diff
     for kind, probes in fitted.items():
         assert probes.fitted_ is not None
         inner, chances = probes.fitted_.probes, []
-        for place, layer in enumerate(inner.layers):
-            logits = inner.of_layer[place](known["embeddings"] if kind == "input" else None, known[layer])
+        for index, layer in enumerate(inner.layers):
+            logits = inner.of_layer[index](known["embeddings"] if kind == "input" else None, known[layer])
             chances.append(torch.sigmoid(logits + 0.2 * np.log(5))[0].detach().numpy())
         expected = np.cumprod(chances, axis=0) if kind == "input" else np.array(chances)
         explanation = probes.explain(model, TEXTS[1])

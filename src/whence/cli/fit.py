@@ -45,7 +45,7 @@ KindName = Annotated[
 RecipeName = Annotated[str, Option("--recipe", metavar="NAME", help="whence, released or paper: how to train.")]
 Steps = Annotated[int | None, Option("--steps", metavar="N", min=1, help="Training steps.")]
 Margin = Annotated[float | None, Option("--margin", metavar="X", help="How far the output may move.")]
-BatchSize = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help="Texts a step.")]
+BatchSize = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help="Texts per step.")]
 Settings = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help="A recipe's setting.")]
 HeldOut = Annotated[
     str | None, Option("--held-out", metavar="FILE|NAME", help="Texts to judge by; else a tenth of --data.")

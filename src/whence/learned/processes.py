@@ -28,7 +28,7 @@ class Processes:
         """Refuse steps of so few texts that a process would have none."""
         if n_texts < self.number:
             raise UsageError(
-                f"{n_texts} texts a step are too few for {self.number} processes",
+                f"{n_texts} texts per step are too few for {self.number} processes",
                 "give more texts and a larger batch_size, or start fewer processes",
             )
 

@@ -57,7 +57,7 @@ def generator(seed: int, *purpose: int | str) -> torch.Generator:
 
 
 class Batches:
-    """The batch of each step: every text once an epoch, texts of similar length together."""
+    """The batch of each step: every text once per epoch, texts of similar length together."""
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
         self.lengths = torch.tensor(lengths)

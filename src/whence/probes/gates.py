@@ -56,10 +56,10 @@ class HardConcrete(Distribution):
         first, last = -self.low / (self.high - self.low), (1 - self.low) / (self.high - self.low)
         power = math.ceil(1 / self.temperature)
         nodes, weights = torch.tensor(_gauss_legendre(_NODES), dtype=torch.float64).unbind(-1)
-        places = last - (last - first) * nodes**power
+        points = last - (last - first) * nodes**power
         weights = weights * (last - first) * power * nodes ** (power - 1) * (self.high - self.low)
         logits = self.logits.double()[..., None]
-        above = torch.sigmoid(logits - self.temperature * torch.logit(places).to(logits.device))
+        above = torch.sigmoid(logits - self.temperature * torch.logit(points).to(logits.device))
         return (above @ weights.to(logits.device)).to(self.logits)
 
     def rsample(

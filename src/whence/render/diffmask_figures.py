@@ -42,7 +42,7 @@ def plot_layers_kept(frame: pandas.DataFrame, ax: Axes | None = None) -> Axes:
 
 
 def plot_keep_by_layer(frame: pandas.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw the keep probability from layer to layer, a line a group, with its interval as a band.
+    """Draw the keep probability from layer to layer, a line per group, with its interval as a band.
 
     Args:
         frame: what `whence.learned.diffmask.analyses.keep_by_layer` gives.
@@ -52,9 +52,9 @@ def plot_keep_by_layer(frame: pandas.DataFrame, ax: Axes | None = None) -> Axes:
     for number, (group, rows) in enumerate(frame.groupby("group", sort=False)):
         colour = LINE_COLOURS[number % len(LINE_COLOURS)]
         style = LINE_STYLES[number // len(LINE_COLOURS) % len(LINE_STYLES)]
-        places = np.arange(len(rows))
-        ax.plot(places, rows["mean"], style, color=colour, linewidth=1.3, label=visible(str(group)))
-        ax.fill_between(places, rows["low"], rows["high"], color=colour, alpha=0.18, linewidth=0)
+        indices = np.arange(len(rows))
+        ax.plot(indices, rows["mean"], style, color=colour, linewidth=1.3, label=visible(str(group)))
+        ax.fill_between(indices, rows["low"], rows["high"], color=colour, alpha=0.18, linewidth=0)
     _layer_ticks(ax, list(dict.fromkeys(frame["layer"])))
     ax.set_ylim(-0.02, 1.02)
     ax.set_ylabel("mean keep probability", fontsize=SMALL)
@@ -110,8 +110,8 @@ def _axes(height: float) -> Axes:
 
 def _layer_ticks(ax: Axes, layers: list[object]) -> None:
     step = -(-len(layers) // 14)
-    places = range(0, len(layers), step)
-    ax.set_xticks(places, [str(layers[place]).replace("embeddings", "e") for place in places])
+    shown = range(0, len(layers), step)
+    ax.set_xticks(shown, [str(layers[index]).replace("embeddings", "e") for index in shown])
     ax.set_xlabel("layer (e: word embeddings)" if "embeddings" in layers else "layer", fontsize=SMALL)
 
 

@@ -86,8 +86,8 @@ def dropped_by_layer(
     `layers_kept`.
     """
     probabilities, texts, names = _tokens(explanations, groups)
-    places = _dropped_places(probabilities > above)
-    at = (places[:, None] == np.arange(probabilities.shape[1] + 1)).astype(float)
+    indices = _dropping_layers(probabilities > above)
+    at = (indices[:, None] == np.arange(probabilities.shape[1] + 1)).astype(float)
     return _with_layer(_by_group(at, texts, names, order, resamples, seed), (*explanations[0].layers, TO_THE_TOP))
 
 
@@ -96,9 +96,9 @@ def dropped_at(explanation: Explanation, *, above: float = KEPT) -> list[Layer |
 
     Hidden states may be kept again above a layer that does without them; only the last time counts.
     """
-    places = _dropped_places((_checked(explanation) > above).T)
+    indices = _dropping_layers((_checked(explanation) > above).T)
     layers = (*explanation.layers, None)
-    return [layers[place] for place in places.tolist()]
+    return [layers[index] for index in indices.tolist()]
 
 
 def answers_kept(explanations: Sequence[Explanation], *, above: float = KEPT) -> list[bool]:
@@ -159,8 +159,8 @@ def _tokens(
     return np.concatenate(rows), np.array(texts), np.array(names, dtype=object)
 
 
-def _dropped_places(kept: Bool[np.ndarray, "token layer"]) -> Int[np.ndarray, " token"]:
-    """The number of layers up to the last that keeps the token, which is the place of the layer that drops it."""
+def _dropping_layers(kept: Bool[np.ndarray, "token layer"]) -> Int[np.ndarray, " token"]:
+    """The number of layers up to the last that keeps the token, which is the index of the layer that drops it."""
     n_layers = kept.shape[1]
     return np.where(kept.any(axis=1), n_layers - kept[:, ::-1].argmax(axis=1), 0)
 

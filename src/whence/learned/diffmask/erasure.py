@@ -110,8 +110,8 @@ def smallest_kept_sets(
         special: whether special tokens may be dropped too; they count as kept where not.
         must_keep: positions that every set holds, for each text; "answer" stands for the answer that a question
             answering model predicts.
-        budget: sets tried a text at most. A text of 25 tokens has 15,276 sets of up to 4 and 68,406 of up to 5.
-        most: sets returned a text at most.
+        budget: sets tried per text at most. A text of 25 tokens has 15,276 sets of up to 4 and 68,406 of up to 5.
+        most: sets returned per text at most.
         batch_tokens: tokens a forward pass holds at most, padding included.
         progress: called with (texts done, texts in all).
     """
@@ -124,7 +124,7 @@ def smallest_kept_sets(
     layer = model.layers(layer)[0]
     tokens_at_once = usual_batch_tokens(model) if batch_tokens is None else batch_tokens
     at_least("batch_tokens", tokens_at_once, 1)
-    encodings = [encode(model, text, place) for place, text in enumerate(texts)]
+    encodings = [encode(model, text, index) for index, text in enumerate(texts)]
     if must_keep == "answer" and not model.reading.gives_span:
         raise UsageError("must_keep='answer' is for question answering", "give the positions that every set must hold")
     kept_anyway = _positions(must_keep, [len(encoding) for encoding in encodings])
@@ -136,26 +136,26 @@ def smallest_kept_sets(
 
     results: dict[int, KeptSets] = {}
     with model.held(), torch.inference_mode():
-        for places in batches(encodings, tokens_at_once):
-            inputs = model.collate([encodings[place] for place in places])
+        for indices in batches(encodings, tokens_at_once):
+            inputs = model.collate([encodings[index] for index in indices])
             states = model.states(inputs)
             selection = select("predicted", "logit", model.reading, states.logits, inputs.encodings)
             question = Question(model, inputs, states, selection, (layer,), seed=0, batch_tokens=tokens_at_once)
             free = removable(question, layer, special).clone()  # of all tokens it is the very mask of the inputs
-            for row, place in enumerate(places):
+            for row, index in enumerate(indices):
                 if must_keep == "answer":
                     (first, _), (last, _) = selection.indices[row, 0].tolist()
                     free[row, first : last + 1] = False
                 else:
-                    free[row, kept_anyway[place]] = False
+                    free[row, kept_anyway[index]] = False
             nothing = BaselineStates(question, baseline).at(layer)
             courses = search_subsets(question, layer, nothing, free, meets, budget=budget, most=most)
             results |= {
-                place: _kept_sets(encodings[place], course) for place, course in zip(places, courses, strict=True)
+                index: _kept_sets(encodings[index], course) for index, course in zip(indices, courses, strict=True)
             }
             if progress is not None:
                 progress(len(results), len(encodings))
-    return [results[place] for place in range(len(encodings))]
+    return [results[index] for index in range(len(encodings))]
 
 
 def _positions(must_keep: str | Sequence[Collection[int]] | None, lengths: list[int]) -> list[list[int]]:
@@ -165,11 +165,11 @@ def _positions(must_keep: str | Sequence[Collection[int]] | None, lengths: list[
         raise UnknownNameError("must_keep", must_keep, ["answer", "positions for each text"])
     if len(must_keep) != len(lengths):
         raise UsageError(
-            f"must_keep has positions for {len(must_keep)} texts, there are {len(lengths)}", "give one list a text"
+            f"must_keep has positions for {len(must_keep)} texts, there are {len(lengths)}", "give one list per text"
         )
-    for place, (positions, length) in enumerate(zip(must_keep, lengths, strict=True)):
+    for index, (positions, length) in enumerate(zip(must_keep, lengths, strict=True)):
         if wrong := [position for position in positions if not 0 <= position < length]:
-            raise UsageError(f"text {place} has no token {wrong[0]}", f"its positions go from 0 to {length - 1}")
+            raise UsageError(f"text {index} has no token {wrong[0]}", f"its positions go from 0 to {length - 1}")
     return [sorted(positions) for positions in must_keep]
 
 

@@ -48,7 +48,7 @@ def diffmask_per_text(
     special: bool = True,
     choose: Choose = "smallest",
 ) -> Scores:
-    """Keep probabilities of Hard Concrete gates, one a token, optimised for each text alone (De Cao et al., 2020).
+    """Keep probabilities of Hard Concrete gates, one per token, optimised for each text alone (De Cao et al., 2020).
 
     The target does not matter: the whole output is to stay within `margin`.
 
@@ -221,7 +221,7 @@ DIFFMASK_PER_TEXT = Method(
     diffmask_per_text,
     KEEP_PROBABILITY,
     needs=("gradients",),
-    cost="steps x (1 to 2 forwards, 1 backward) a layer",
+    cost="steps x (1 to 2 forwards, 1 backward) per layer",
     differentiable=False,
 )
 """For `whence.explain(model, texts, method=DIFFMASK_PER_TEXT, margin=0.1)`."""

@@ -40,7 +40,7 @@ def reinforce_per_text(
     special: bool = True,
     choose: Choose = "smallest",
 ) -> Scores:
-    """Keep probabilities of Bernoulli gates, one a token, optimised for each text alone by the score function.
+    """Keep probabilities of Bernoulli gates, one per token, optimised for each text alone by the score function.
 
     Args:
         form: "corrected" descends the Lagrangian: the multiplier weighs the divergence in the reward, whose moving

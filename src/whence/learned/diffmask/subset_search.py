@@ -96,9 +96,9 @@ def subsets(ranks: Int[Tensor, " row"], counts: Int[Tensor, "n i"]) -> Int[Tenso
     """
     left, chosen = ranks.clone(), []
     for column in counts.T[1:].flip(0).contiguous():
-        place = torch.searchsorted(column, left, right=True) - 1
-        left -= column[place]
-        chosen.append(place)
+        item = torch.searchsorted(column, left, right=True) - 1
+        left -= column[item]
+        chosen.append(item)
     return torch.stack(chosen, dim=1) if chosen else ranks.new_zeros(len(ranks), 0)
 
 

@@ -55,8 +55,8 @@ def part_of_speech_groups(
     groups: Groups = []
     for token, name in zip(explanation.tokens, special, strict=True):
         text, found, tags = cut[token.segment]
-        place = None if token.special else word_of(token.start, token.end, text, found)
-        groups.append(name if place is None else tags[place])
+        word = None if token.special else word_of(token.start, token.end, text, found)
+        groups.append(name if word is None else tags[word])
     return groups
 
 
@@ -78,6 +78,6 @@ def sentiment_groups(explanation: Explanation, leaf_labels: Sequence[int]) -> Gr
     groups: Groups = []
     for token in explanation.tokens:
         in_text = token.segment == 0 and not token.special
-        place = word_of(token.start, token.end, explanation.text, leaves) if in_text else None
-        groups.append(None if place is None else SENTIMENTS[leaf_labels[place]])
+        leaf = word_of(token.start, token.end, explanation.text, leaves) if in_text else None
+        groups.append(None if leaf is None else SENTIMENTS[leaf_labels[leaf]])
     return groups
