@@ -26,12 +26,26 @@ MethodNames = Annotated[str, Option("--methods", metavar="A,B,C", help="Names fr
 LayerNames = Annotated[
     str | None, Option("--layers", metavar="LAYERS", help="all, embeddings, or numbers such as 0,3,-1.")
 ]
-TargetName = Annotated[str | None, Option("--target", metavar="LABEL", help="The label to explain, by name or number.")]
+TargetName = Annotated[
+    str | None,
+    Option(
+        "--target",
+        metavar="LABEL",
+        help="The label to explain, by name or number; a token of a language model as text.",
+    ),
+]
 Against = Annotated[str | None, Option("--against", metavar="LABEL", help="Explain why not this label (or span).")]
 ScaleName = Annotated[str | None, Option("--scale", metavar="UNIT", help="logit, probability or log_probability.")]
 Pair = Annotated[str | None, Option("--pair", metavar="TEXT", help="The second text: a context, a hypothesis.")]
 SpanText = Annotated[str | None, Option("--span", metavar="START:END", help="An answer: characters of the pair.")]
-At = Annotated[int | None, Option("--at", metavar="CHARACTER", help="Explain the token at this character.")]
+At = Annotated[
+    int | None,
+    Option(
+        "--at",
+        metavar="CHARACTER",
+        help="The token to explain, by a character of it (in a decoder: its prediction from what stands before).",
+    ),
+]
 TaskName = Annotated[str | None, Option("--task", metavar="T", help="What the model is for, if it does not tell.")]
 Revision = Annotated[str | None, Option("--revision", metavar="R", help="The branch, tag or commit of a hub model.")]
 DataName = Annotated[str, Option("--data", metavar="FILE|NAME", help="A file of texts, or a set such as sst2.")]
@@ -152,7 +166,7 @@ def _label(name: str, labels: Labels) -> str | int:
     if name.isdecimal():
         try:
             labels.index(name)
-        except UnknownNameError:
+        except UsageError:
             return int(name)
     return name
 

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from whence.errors import ModelError, UnknownArchitectureError, UsageError
 from whence.explanation import ModelRecord
 from whence.models.head import Head, OwnHead
-from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, VocabularyLabels, padding_of_config, text_config
+from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, padding_of_config, text_config
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
 from whence.models.stack import Stack
+from whence.models.vocabulary import VocabularyLabels
 from whence.tasks import TASKS
 from whence.tasks.reading import Reading
 

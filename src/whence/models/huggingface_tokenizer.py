@@ -48,11 +48,6 @@ class HuggingFaceTokenizer:
         found = self.vocabulary.get(token)
         return None if found is None else int(found)
 
-    def written(self, token: str) -> str:
-        """A token of the vocabulary as it stands in a text; itself where it is part of a character."""
-        text = self.tokenizer.convert_tokens_to_string([token]).replace("▁", " ")
-        return token if not text or "\ufffd" in text else text
-
     def encode(self, text: str, pair: str | None) -> Encoding:
         _check_unicode(text, pair)
         with _ONE_AT_A_TIME:
@@ -99,31 +94,6 @@ class HuggingFaceTokenizer:
         return self.tokenizer(
             text, pair, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False, **options
         )
-
-
-class VocabularyLabels:
-    """A language model's labels: the tokens of its vocabulary."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
-        self.masking = tokenizer.mask_token_id
-
-    def name(self, index: int) -> str:
-        return str(self._tokenizer.convert_ids_to_tokens(index))
-
-    def index(self, label: str | int) -> int:
-        if isinstance(label, int):
-            if 0 <= label < len(self._tokenizer):
-                return label
-            raise UsageError(f"no token has id {label}", f"ids go from 0 to {len(self._tokenizer) - 1}")
-        vocabulary = self._tokenizer.get_vocab()
-        if label in vocabulary:
-            return int(vocabulary[label])
-        pieces = self._tokenizer(label, add_special_tokens=False)["input_ids"]
-        if len(pieces) == 1:
-            return int(pieces[0])
-        shown = ", ".join(repr(piece) for piece in self._tokenizer.convert_ids_to_tokens(pieces))
-        raise UsageError(f"{label!r} is not one token of the vocabulary", f"it is cut into {shown}: name one of these")
 
 
 def _check_unicode(*texts: str | None) -> None:
