@@ -26,28 +26,15 @@ MethodNames = Annotated[str, Option("--methods", metavar="A,B,C", help="Names fr
 LayerNames = Annotated[
     str | None, Option("--layers", metavar="LAYERS", help="all, embeddings, or numbers such as 0,3,-1.")
 ]
-TargetName = Annotated[
-    str | None,
-    Option(
-        "--target",
-        metavar="LABEL",
-        help="The label to explain, by name or number; a token of a language model as text.",
-    ),
-]
+TargetName = Annotated[str | None, Option("--target", metavar="LABEL", help="The label to explain, by name or number.")]
 Against = Annotated[str | None, Option("--against", metavar="LABEL", help="Explain why not this label (or span).")]
 ScaleName = Annotated[str | None, Option("--scale", metavar="UNIT", help="logit, probability or log_probability.")]
 Pair = Annotated[str | None, Option("--pair", metavar="TEXT", help="The second text: a context, a hypothesis.")]
 SpanText = Annotated[str | None, Option("--span", metavar="START:END", help="An answer: characters of the pair.")]
-At = Annotated[
-    int | None,
-    Option(
-        "--at",
-        metavar="CHARACTER",
-        help="The token to explain, by a character of it (in a decoder: its prediction from what stands before).",
-    ),
-]
+At = Annotated[int | None, Option("--at", metavar="CHARACTER", help="Explain the token at this character.")]
 TaskName = Annotated[str | None, Option("--task", metavar="T", help="What the model is for, if it does not tell.")]
 Revision = Annotated[str | None, Option("--revision", metavar="R", help="The branch, tag or commit of a hub model.")]
+Trust = Annotated[bool, Option("--trust-remote-code", help="Let the model's own code run; without it, it never does.")]
 DataName = Annotated[str, Option("--data", metavar="FILE|NAME", help="A file of texts, or a set such as sst2.")]
 DataDir = Annotated[Path | None, Option("--data-dir", metavar="FOLDER", help="Where sets are; else WHENCE_DATA, hub.")]
 Split = Annotated[str | None, Option("--split", metavar="NAME", help="Which part of the data: train, dev or test.")]

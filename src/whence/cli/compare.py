@@ -27,6 +27,7 @@ from whence.cli.arguments import (
     SpanText,
     TargetName,
     TaskName,
+    Trust,
     known_methods,
     parse_options,
     parse_settings,
@@ -48,7 +49,7 @@ from whence.errors import UnknownNameError, UsageError
 def compare(
     text: OneText, methods: MethodNames, model: ModelName = None, layers: LayerNames = None,
     target: TargetName = None, against: Against = None, scale: ScaleName = None, pair: Pair = None,
-    span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None,
+    span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
     head: HeadName = None, option: Options = None, probes: Probes = None,
     as_json: Json = False, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
     all_tokens: AllTokens = False, debug: Debug = False,
@@ -66,7 +67,7 @@ def compare(
         settings = parse_settings(layers, scale, seed, batch_tokens)
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         shares = _shared_options(names, options)
-        loaded = load_model(model, task, revision, head)
+        loaded = load_model(model, task, revision, head, trust=trust)
         settings["target"] = parse_target(loaded.reading.labels, target, against, span, at)
         explanations = [
             explain_texts(loaded, given, pair, name, **settings, **share)[0]

@@ -102,7 +102,7 @@ class VocabularyLabels:
         if (special := self._spelled(form)) in self._special:
             return special
         if self._wordpiece and self._normalizer is not None:
-            form = form[: len(form) - len(form.lstrip(" "))] + self._normalizer.normalize_str(form.lstrip(" "))
+            form = form[: len(form) - len(form.lstrip(" "))] + self._normalizer.normalize_str(form.lstrip(" ")).strip()
         for piece in self._spellings(form):
             index = self._spelled(piece)
             if index is not None and self.text(index) == form:
