@@ -122,7 +122,7 @@ def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
 def _next_step(model: nn.Module, example: str) -> str:
     """What to try where blocks are not found; nothing where they hand on more than a state, as T5's do."""
     if any(name.endswith("relative_attention_bias") for name, _ in model.named_modules()):
-        return "none yet: the blocks hand on position biases beside the state, so they cannot be resumed one by one"
+        return "none yet: the blocks hand on position biases, so none can be resumed by itself"
     return f"whence.load(model, tokenizer, {example})"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence.errors import UsageError
 
@@ -29,15 +29,16 @@ class VocabularyLabels:
 
     def text(self, index: int) -> str:
         """What a token adds to the text before it; an id that stands for part of a character, or nothing, as <id>."""
-        piece = self._tokenizer.convert_ids_to_tokens(index) if index < len(self._tokenizer) else None
-        if piece is None:
+        found: Any = self._tokenizer.convert_ids_to_tokens(index) if index < len(self._tokenizer) else None
+        if found is None:
             return f"<{index}>"
+        piece = str(found)
         if index in self._special:
-            return str(piece)
+            return piece
         if self._wordpiece:
-            return str(piece[2:] if piece.startswith("##") else f" {piece}")
+            return piece[2:] if piece.startswith("##") else f" {piece}"
         if "▁" in piece:  # as SentencePiece writes a space; its decoders drop one in front
-            return str(piece.replace("▁", " "))
+            return piece.replace("▁", " ")
         text: str = self._tokenizer.convert_tokens_to_string([piece])
         return f"<{index}>" if not text or "\ufffd" in text else text
 
@@ -111,7 +112,7 @@ class VocabularyLabels:
 
     def _spelled(self, piece: str) -> int | None:
         """The id of a token in the tokenizer's own spelling."""
-        index = self._tokenizer.convert_tokens_to_ids(piece)
+        index: Any = self._tokenizer.convert_tokens_to_ids(piece)
         return int(index) if index is not None and self._tokenizer.convert_ids_to_tokens(index) == piece else None
 
     def _spellings(self, form: str) -> Iterator[str]:

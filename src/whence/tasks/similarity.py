@@ -122,7 +122,7 @@ def _pooling_beside(name: str) -> Pooling:
 
 def _file_beside(name: str, file: str) -> Any:
     """A JSON file of a model by folder or hub id, or None where there is none."""
-    from transformers.utils import cached_file
+    from transformers.utils.hub import cached_file
 
     if not name:
         return None
