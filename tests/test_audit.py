@@ -23,11 +23,11 @@ from whence.attention.audit_record import (
     MeasureConcentration,
 )
 from whence.attention.classifier import AttentionClassifier, ClassifierConfig
-from whence.attention.huggingface_attention import use_attention
 from whence.attention.vocabulary import Vocabulary
 from whence.cli import app
 from whence.errors import InputError, ModelError, UnknownNameError, UsageError
 from whence.explanation import ModelRecord
+from whence.models.huggingface_attention import use_attention
 from whence.render.audit import plot_heads
 from whence.testing import _assert_same, _snapshot
 

@@ -450,7 +450,7 @@ def test_two_stacks_are_one_too_many() -> None:
     assert lines[0] == "more than one stack of blocks found in T5ForSequenceClassification"
     assert "transformer.encoder.block (2 x T5Block)" in lines[2]
     assert "transformer.decoder.block (2 x T5Block)" in lines[2]
-    assert lines[3].startswith("  next:        whence.load(model, tokenizer, blocks=model.")
+    assert lines[3] == ("  next:        none yet: the blocks hand on position biases, so none can be resumed by itself")
 
 
 def test_one_of_two_stacks_can_be_chosen() -> None:
@@ -461,8 +461,12 @@ def test_one_of_two_stacks_can_be_chosen() -> None:
     )  # fmt: skip
     model = tiny_models.shaken(transformers.BartForSequenceClassification(config))
     tokenizer = tiny_models.wordpiece()
-    with pytest.raises(whence.UnknownArchitectureError, match="more than one stack of blocks found in Bart"):
+    with pytest.raises(whence.UnknownArchitectureError, match="more than one stack of blocks found in Bart") as caught:
         whence.load(model, tokenizer)
+    advice = (
+        "whence.load(model, tokenizer, blocks=model.model.encoder.layers, embedding=the embedding in front of them)"
+    )
+    assert advice in str(caught.value)
     encoder = model.model.encoder
     layered = whence.load(model, tokenizer, blocks=encoder.layers, embedding=encoder.embed_tokens)
     check_resume(layered, batch(layered, TEXTS), list(encoder.layers))
@@ -526,13 +530,47 @@ def test_plain_modules_must_be_told() -> None:
     blocks: list[Any] = [module.first, module.second]
     with pytest.raises(whence.UsageError, match=r"returned logits of shape \(1, 3\)\nexpected \(1, 2\)"):
         whence.explain(whence.load(module, tokenizer, blocks=blocks, labels=["no", "yes"]), SHORT)
-    with pytest.raises(whence.UsageError, match="is no tokenizer for a plain module: it lacks id_of\n"):
-        whence.load(module, tiny_models.wordpiece(), blocks=blocks, labels=LABELS)
+    with pytest.raises(whence.UsageError, match="str is no tokenizer for a plain module: it lacks id_of\n"):
+        whence.load(module, "a tokenizer", blocks=blocks, labels=LABELS)  # type: ignore[arg-type]
     module.other = nn.Embedding(3, 3)
     with pytest.raises(whence.UsageError, match="has 2 embedding tables\nsay which reads the words: embedding="):
         whence.load(module, tokenizer, blocks=blocks, labels=LABELS)
     told = whence.load(module, tokenizer, blocks=blocks, labels=LABELS, embedding=module.embedding)
     assert whence.explain(told, SHORT).scores.shape == (1, 3)
+
+
+@pytest.mark.parametrize("name", tiny_models.TOKENIZERS)
+def test_a_plain_module_with_a_hugging_face_tokenizer(name: str) -> None:
+    """The module sees the tokenizer's ids, and the explanation its tokens."""
+    tokenizer: Any = tiny_models.TOKENIZERS[name]()
+    module: Any = tiny_models.build_plain("mlp")
+    module.embedding = nn.Embedding(len(tokenizer), 12)
+    tiny_models.shaken(module)
+    model = whence.load(module, tokenizer, blocks=[module.first, module.second], labels=LABELS)
+    explanations = whence.explain(model, TEXTS, "gradient_x_input", layers="all")
+    for text, explanation in zip(TEXTS, explanations, strict=True):
+        ids = tokenizer(text)["input_ids"]
+        assert [token.id for token in explanation.tokens] == ids
+        with torch.no_grad():
+            logits = module(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))[0]
+        assert explanation.target.value == pytest.approx(float(logits.max()), abs=1e-5)
+    small: Any = tiny_models.build_plain("mlp")
+    small.embedding = nn.Embedding(10, 12)
+    model = whence.load(small, tokenizer, blocks=[small.first, small.second], labels=LABELS)
+    with pytest.raises(whence.UsageError, match="the model knows ids up to 9\nload the tokenizer that belongs to the"):
+        whence.explain(model, SHORT)
+
+
+def test_an_encoder_decoder_that_writes_is_refused_honestly() -> None:
+    model = small_t5("T5ForConditionalGeneration")
+    for settings in ({}, {"blocks": model.encoder.block}, {"task": "causal_lm", "blocks": model.encoder.block}):
+        with pytest.raises(whence.ModelError) as caught:
+            whence.load(model, tiny_models.wordpiece(), **settings)
+        problem, advice = str(caught.value).splitlines()
+        assert problem == (
+            "T5ForConditionalGeneration is an encoder-decoder that writes text, which whence cannot explain yet"
+        )
+        assert advice.startswith("give an encoder (BERT, RoBERTa, ...) or a decoder (GPT-2, Llama, ...)")
 
 
 def test_what_does_not_go_with_a_loaded_model_is_refused(bert: whence.LayeredModel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 from pathlib import Path
@@ -13,8 +14,10 @@ import tiny_models
 import torch
 from complaints import complaint
 from tiny_models import SHORT, tiny
+from typer.testing import CliRunner
 
 import whence
+from whence.cli import app
 
 
 @pytest.fixture
@@ -63,17 +66,93 @@ def test_pickled_weights_are_refused_and_never_opened(folder: Path, tmp_path: Pa
     assert sprung.exists(), "the trap would have been seen"
 
 
-def test_remote_code_does_not_run(folder: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def with_code(folder: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """A folder whose model is its own code, and the file that this code leaves behind when it runs."""
     ran = tmp_path / "ran"
-    config = (folder / "config.json").read_text()
     auto = '"auto_map": {"AutoConfig": "theirs.Config", "AutoModelForSequenceClassification": "theirs.Model"},\n'
+    config = (folder / "config.json").read_text()
     assert '"model_type": "bert"' in config
     config = config.replace("{", "{" + auto, 1).replace('"model_type": "bert"', '"model_type": "theirs"')
     (folder / "config.json").write_text(config)
-    (folder / "theirs.py").write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\n")
-    problem, _ = complaint(whence.FileError, whence.load, folder)
+    (folder / "theirs.py").write_text(
+        f"""import pathlib
+from transformers import BertConfig, BertForSequenceClassification
+pathlib.Path({str(ran)!r}).touch()
+class Config(BertConfig):
+    model_type = "theirs"
+class Model(BertForSequenceClassification):
+    config_class = Config
+"""
+    )
+    return folder, ran
+
+
+def test_remote_code_does_not_run(with_code: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where standard input would say yes to transformers' question."""
+    folder, ran = with_code
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 5))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    problem, advice = complaint(whence.FileError, whence.load, folder)
     assert problem.startswith(f"cannot load {str(folder)!r}: ")
+    assert advice == "if you trust the code that comes with it, say so: trust_remote_code=True, --trust-remote-code"
     assert not ran.exists()
+
+
+def test_remote_code_runs_if_the_user_says_so(with_code: tuple[Path, Path], tmp_path: Path, monkeypatch: Any) -> None:
+    folder, ran = with_code
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache"))
+    model = whence.load(folder, trust_remote_code=True)
+    assert ran.exists()
+    assert model.record.architecture == "Model"
+
+
+@pytest.mark.parametrize(("arguments", "code"), [([], 1), (["--trust-remote-code"], 0)])
+def test_the_command_runs_remote_code_only_if_told(
+    with_code: tuple[Path, Path], arguments: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, ran = with_code
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache"))
+    command = ["explain", SHORT, "-m", str(folder), "--method", "random", *arguments]
+    result = CliRunner().invoke(app, command, input="y\ny\n")
+    assert result.exit_code == code, result.output
+    assert ran.exists() == bool(arguments)
+
+
+def test_a_gguf_file_reaches_config_model_and_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reads the file is transformers' affair: here it is only seen that all three are told of it."""
+    asked = {}
+
+    def answering(name: str, answer: Any) -> Any:
+        def from_pretrained(source: str, **options: Any) -> Any:
+            asked[name] = (source, options.get("gguf_file"))
+            return answer
+
+        return from_pretrained
+
+    model = tiny_models.build("llama", "causal_lm")
+    model.config.architectures = None  # as GGUF files leave it
+    for name, answer in {
+        "AutoConfig": model.config,
+        "AutoModelForCausalLM": (model, {"missing_keys": []}),
+        "AutoTokenizer": tiny_models.metaspace(),
+    }.items():
+        monkeypatch.setattr(f"transformers.{name}.from_pretrained", answering(name, answer))
+    (tmp_path / "small.gguf").touch()
+    for source, options in [(tmp_path, {}), (tmp_path, {"gguf_file": "small.gguf"}), (tmp_path / "small.gguf", {})]:
+        asked.clear()
+        assert whence.load(source, **options).record.task == "causal_lm"
+        assert asked == dict.fromkeys(
+            ["AutoConfig", "AutoModelForCausalLM", "AutoTokenizer"], (str(tmp_path), "small.gguf")
+        )
+
+
+def test_which_of_two_gguf_files(tmp_path: Path) -> None:
+    for name in ("large.gguf", "small.gguf"):
+        (tmp_path / name).touch()
+    problem, advice = complaint(whence.FileError, whence.load, tmp_path)
+    assert problem == f"{str(tmp_path)!r} holds 2 GGUF files"
+    assert advice == "say which: whence.load(..., gguf_file='large.gguf')"
 
 
 @pytest.mark.parametrize(
@@ -183,6 +262,7 @@ def test_a_head_that_was_never_trained_is_refused(tmp_path: Path) -> None:
     assert "holds no weights for" in problem
     assert "classifier" in problem
     assert advice.startswith("its classification head would be random")
+    assert "task='similarity'" in advice
 
 
 @pytest.mark.parametrize("setting", [{"task": "masked_lm"}, {"revision": "main"}, {"dtype": "bfloat16"}])

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from transformers import BertForSequenceClassification
 
 import whence
-from whence.attention.huggingface_attention import register_attention, use_attention
-from whence.attention.projections import entmax15, projection, softmax, sparsegen, sparsemax
 from whence.errors import ModelError, UnknownNameError, UsageError
+from whence.models.huggingface_attention import register_attention, use_attention
+from whence.models.projections import entmax15, projection, softmax, sparsegen, sparsemax
 
 NAMES = ["softmax", "sparsemax", "entmax15", "sparsegen(0.5)", "sparsegen(-3)"]
 SPARSE = NAMES[1:4]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tiny_models import LABELS, PAIRS, TEXTS, tiny
 from torch import Tensor
 
 import whence
+from whence.models.vocabulary import VocabularyLabels
 from whence.tasks.question_answering import LONGEST_ANSWER
 
 TEXT = TEXTS[1]
@@ -318,7 +320,7 @@ def test_the_word_at_the_mask(filler: whence.LayeredModel) -> None:
     logits = output(filler, text).logits[0, position]
     best = int(logits.argmax())
     found = explained(filler, text)
-    assert (found.description, found.value) == (tokenizer.convert_ids_to_tokens(best), close(logits[best]))
+    assert (found.description, found.value) == (filler.reading.labels.name(best), close(logits[best]))
     for label in (17, tokenizer.convert_ids_to_tokens(17)):
         named = explained(filler, text, target=label, scale="log_probability")
         assert named.value == close(logits.log_softmax(-1)[17])
@@ -378,37 +380,119 @@ def test_the_next_token(writer: whence.LayeredModel) -> None:
     tokenizer: Any = writer.tokenizer.tokenizer  # type: ignore[attr-defined]
     best = int(logits.argmax())
     found = explained(writer)
-    assert (found.description, found.value) == (tokenizer.convert_ids_to_tokens(best), close(logits[best]))
-    name = tokenizer.convert_ids_to_tokens(40)
+    assert (found.description, found.value) == (writer.reading.labels.name(best), close(logits[best]))
+    name = f'"{tokenizer.convert_ids_to_tokens(40)}"'.replace("▁", " ")
     assert explained(writer, target=name, scale="log_probability").value == close(logits.log_softmax(-1)[40])
     assert explained(writer, target=whence.Contrast(40, 50)).value == close(logits[40] - logits[50])
     assert len(whence.explain(writer, TEXT, "random").prediction.probabilities) == 10
 
 
-def test_the_token_after_a_character(writer: whence.LayeredModel) -> None:
-    at = TEXT.index("movie") + 4
+def test_the_token_at_a_character_is_predicted_from_what_stands_before(writer: whence.LayeredModel) -> None:
+    at = TEXT.index("movie")
     tokenizer: Any = writer.tokenizer.tokenizer  # type: ignore[attr-defined]
-    logits = output(writer, TEXT).logits[0, tokenizer(TEXT).char_to_token(at)]
-    assert explained(writer, target=whence.Label(12, at=at)).value == close(logits[12])
+    position = tokenizer(TEXT).char_to_token(at)
+    own = tokenizer(TEXT)["input_ids"][position]
+    logits = output(writer, TEXT).logits[0, position - 1]
+    assert explained(writer, target=whence.Label(own, at=at)).value == close(logits[own])
+    assert explained(writer, target=whence.Label(at=at)).value == close(logits.max())
+    both = explained(writer, target=whence.Contrast(whence.Label(own, at=at), 12))
+    assert both.value == close(logits[own] - logits[12])
 
 
-def test_a_word_as_it_is_written_is_a_token_if_it_is_one() -> None:
-    model = tiny("gpt2", "causal_lm")
-    tokenizer = tiny_models.bare()
-    (number,) = tokenizer(" the", add_special_tokens=False)["input_ids"]
-    assert tokenizer.convert_ids_to_tokens(number) == "Ġthe"
-    assert explained(model, target=" the").value == close(output(model, TEXT).logits[0, -1, number])
+def test_the_first_token_is_predicted_from_nothing() -> None:
+    with pytest.raises(whence.UsageError) as caught:
+        explained(tiny("gpt2", "causal_lm"), target=whence.Label(at=0))
+    assert str(caught.value).splitlines() == [
+        "character 0 is in the first token, which a decoder predicts from nothing",
+        "ask about a later character",
+    ]
+    after_start = tiny("llama", "causal_lm")  # its tokenizer puts <s> in front
+    assert explained(after_start, target=whence.Label(at=0)).value == close(
+        output(after_start, TEXT).logits[0, 0].max()
+    )
+
+
+def test_a_label_is_the_form_that_the_model_would_write_next() -> None:
+    model, tokenizer = tiny("gpt2", "causal_lm"), tiny_models.bare()
+    apart, glued = (tokenizer.convert_tokens_to_ids(piece) for piece in ("Ġthe", "the"))
+    for text, number, name in [(TEXT, apart, '" the"'), (f"{TEXT} ", glued, "the")]:
+        logits = output(model, text).logits[0, -1]
+        assert logits[apart] != logits[glued]
+        found = explained(model, text, target="the")
+        assert (found.description, found.value) == (name, close(logits[number]))
+    logits = output(model, TEXT).logits[0, -1]
+    for label, number in [(" the", apart), ('" the"', apart), ("Ġthe", apart), ('"the"', glued), (glued, glued)]:
+        assert explained(model, target=label).value == close(logits[number]), label
+    inside = whence.Label("the", at=TEXT.index("best"))
+    assert explained(model, target=inside).description == '" the"'
+
+
+def test_a_filled_mask_is_written_as_it_would_stand_there() -> None:
+    model, tokenizer = tiny("roberta", "masked_lm"), tiny_models.byte_level()
+    glued, apart = f"a {tokenizer.mask_token}", f"a{tokenizer.mask_token}"
+    assert explained(model, glued, target="the").description == "the"
+    assert explained(model, apart, target="the").description == '" the"'
+    assert explained(tiny("bert", "masked_lm"), "a [MASK] film", target="Good").description == "good"
+    assert explained(tiny("bert", "masked_lm"), "a [MASK] film", target="…ness").description == "…ness"
+
+
+@pytest.mark.parametrize("name", tiny_models.TOKENIZERS)
+def test_what_a_person_reads_is_text(name: str) -> None:
+    """No mark of a tokenizer in any name, and every token is found by its text again."""
+    tokenizer = tiny_models.TOKENIZERS[name]()
+    labels = VocabularyLabels(tokenizer)
+    texts = [labels.text(index) for index in range(len(tokenizer))]
+    for index, text in enumerate(texts):
+        assert not any(mark in labels.name(index) for mark in ("Ġ", "Ċ", "▁", "##"))
+        if text != f"<{index}>" and texts.count(text) == 1:
+            assert labels.index(json.dumps(text)) == index
+    assert sum(text != f"<{index}>" for index, text in enumerate(texts)) > len(texts) / 2
+
+
+@pytest.mark.parametrize(("family", "head"), [("roberta", "masked_lm"), ("gpt2", "causal_lm"), ("llama", "causal_lm")])
+def test_predictions_are_text(family: str, head: str) -> None:
+    for explanation in whence.explain(tiny(family, head), tiny_models.texts_for(family, head), "random"):
+        shown = [str(explanation.prediction), str(explanation.target), *explanation.prediction.probabilities]
+        assert not any(mark in each for each in shown for mark in ("Ġ", "Ċ", "▁"))
+
+
+@pytest.mark.parametrize("head", ["question_answering", "token_classification"])
+@pytest.mark.parametrize("family", ["roberta", "llama", "bert"])
+def test_what_is_explained_is_said_in_the_users_words(family: str, head: str) -> None:
+    texts = [("why so sad", "an unhappiness that is unfunny")] if head == "question_answering" else ["an unhappiness"]
+    description = whence.explain(tiny(family, head), texts, "random")[0].target.description
+    assert not any(mark in description for mark in ("Ġ", "▁", "##"))
+    assert description.split("(")[1].rstrip(")") in str(texts)
 
 
 def test_a_name_of_several_pieces(writer: whence.LayeredModel) -> None:
     with pytest.raises(whence.UsageError) as caught:
         explained(writer, target="unhappiness")
     first, second = str(caught.value).splitlines()
-    assert first == "'unhappiness' is not one token of the vocabulary"
+    assert first == '" unhappiness" is not one token of the vocabulary'
     tokenizer: Any = writer.tokenizer.tokenizer  # type: ignore[attr-defined]
-    pieces = tokenizer.tokenize("unhappiness")
+    pieces = [piece.replace("Ġ", " ").replace("▁", " ") for piece in tokenizer.tokenize(" unhappiness")]
     assert len(pieces) > 1
-    assert second == f"it is cut into {', '.join(map(repr, pieces))}: name one of these"
+    assert second.startswith("it is cut into ")
+    assert second.endswith(": name one of these")
+    shown = second.removeprefix("it is cut into ").removesuffix(": name one of these")
+    assert shown == ", ".join(f'"{piece}"' for piece in pieces)
+
+
+def test_a_form_that_is_several_tokens_is_no_guess() -> None:
+    """After a word "ly" would be written with a space, which is two tokens here: the user says which is meant."""
+    model = tiny("gpt2", "causal_lm")
+    labels: Any = model.reading.labels
+    glued = next(
+        name
+        for name in (labels.name(index) for index in range(len(tiny_models.bare())))
+        if name.isalpha() and name.isascii() and len(name) > 1 and labels._token(f" {name}") is None
+    )
+    with pytest.raises(whence.UsageError) as caught:
+        explained(model, target=glued)
+    assert f'" {glued}" is not one token' in str(caught.value)
+    assert f'"{glued}", exactly so with the quotes, is one token' in str(caught.value)
+    assert explained(model, target=f'"{glued}"').description == glued
 
 
 @pytest.mark.parametrize("number", [-1, 10_000])

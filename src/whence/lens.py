@@ -20,6 +20,7 @@ from whence.models.head import Head, head_of, log_denominators_, vocabulary_of
 from whence.models.huggingface_tokenizer import HuggingFaceTokenizer
 from whence.models.inputs import Encoding, collate
 from whence.models.layered import LayeredModel, Layers
+from whence.models.vocabulary import VocabularyLabels
 
 if TYPE_CHECKING:
     import pandas
@@ -223,6 +224,8 @@ def _read(
 
 def _names(model: LayeredModel, ids: set[int]) -> dict[int, str]:
     """The tokens of these ids as they are written in a text; an id without a token (a padded table) as a number."""
+    if isinstance(model.tokenizer, HuggingFaceTokenizer):
+        labels = VocabularyLabels(model.tokenizer.tokenizer)
+        return {number: labels.written(number) for number in ids}
     tokens = {number: token for token, number in vocabulary_of(model).items() if number in ids}
-    written = model.tokenizer.written if isinstance(model.tokenizer, HuggingFaceTokenizer) else str
-    return {number: written(tokens[number]) if number in tokens else f"<{number}>" for number in ids}
+    return {number: tokens.get(number, f"<{number}>") for number in ids}

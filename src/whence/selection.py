@@ -84,6 +84,8 @@ def select(
     characters = [side.at if isinstance(side, Label) else None for side in sides]
     if reading.one_position and characters[-1] not in (None, characters[0]):
         raise UsageError("a language model is read at one character of the text", "give both labels the same at=")
+    if reading.one_position:
+        sides = [replace(side, at=characters[0]) if isinstance(side, Label) else side for side in sides]
     parts = [[reading.part(side, row, text) for side in sides] for row, text in zip(rows, texts, strict=True)]
     return Selection(
         reading,

@@ -17,7 +17,10 @@ from whence.explanation import Token
 class Label:
     """A class, a vocabulary token or a token's tag, by name or id.
 
-    `at` is a character of the text: which token a tagger is asked about, or which mask a masked language model fills.
+    `at` is a character of the text: which token a tagger is asked about, which mask (or token) a masked language model
+    fills in, which token a decoder predicts from all that stands before it. Without it a decoder is asked what comes
+    after the text. A token is named as the model would write it there: after "The capital of France is" the label
+    "Paris" means " Paris"; with a space in front, or in double quotes, a label is taken exactly as it is.
     """
 
     label: str | int | None = None
@@ -56,6 +59,10 @@ class Vocabulary(Labels, Protocol):
     """The labels of a language model: its tokens. `masking` is the id of the mask, if there is one."""
 
     masking: int | None
+
+    def index_after(self, label: str | int, ids: Sequence[int]) -> int:
+        """The token that a label means after these tokens."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from whence.attention.encoders import BiLSTMEncoder, TransformerBlock, TransformerEncoder
-from whence.attention.projections import projection
 from whence.attention.vocabulary import EOS, PAD, SOS, Vocabulary
 from whence.errors import FileError, UnknownNameError, UsageError
 from whence.files import write_whole
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
 from whence.models.plain import wrap_module
+from whence.models.projections import projection
 from whence.targets import ClassLabels
 from whence.tasks.classification import Classification
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from whence.attention.projections import softmax
+from whence.models.projections import softmax
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int

@@ -35,6 +35,7 @@ SpanText = Annotated[str | None, Option("--span", metavar="START:END", help="An 
 At = Annotated[int | None, Option("--at", metavar="CHARACTER", help="Explain the token at this character.")]
 TaskName = Annotated[str | None, Option("--task", metavar="T", help="What the model is for, if it does not tell.")]
 Revision = Annotated[str | None, Option("--revision", metavar="R", help="The branch, tag or commit of a hub model.")]
+Trust = Annotated[bool, Option("--trust-remote-code", help="Let the model's own code run; without it, it never does.")]
 DataName = Annotated[str, Option("--data", metavar="FILE|NAME", help="A file of texts, or a set such as sst2.")]
 DataDir = Annotated[Path | None, Option("--data-dir", metavar="FOLDER", help="Where sets are; else WHENCE_DATA, hub.")]
 Split = Annotated[str | None, Option("--split", metavar="NAME", help="Which part of the data: train, dev or test.")]
@@ -179,7 +180,7 @@ def _label(name: str, labels: Labels) -> str | int:
     if name.isdecimal():
         try:
             labels.index(name)
-        except UnknownNameError:
+        except UsageError:
             return int(name)
     return name
 

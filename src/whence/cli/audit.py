@@ -19,6 +19,7 @@ from whence.cli.arguments import (
     Seed,
     Split,
     TaskName,
+    Trust,
     known_methods,
     read_texts,
 )
@@ -45,8 +46,8 @@ Folder = Annotated[Path | None, Option("--out", metavar="FOLDER", help="Write au
 def audit(
     texts: SomeTexts = None, model: ModelName = None, data: SomeData = None, data_dir: DataDir = None,
     split: Split = None, limit: SomeLimit = USUAL_LIMIT, measures: Measures = None, queries: Queries = "all",
-    out: Folder = None, task: TaskName = None, revision: Revision = None, as_json: Json = False, seed: Seed = 0,
-    batch_tokens: BatchTokens = None, debug: Debug = False,
+    out: Folder = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
+    as_json: Json = False, seed: Seed = 0, batch_tokens: BatchTokens = None, debug: Debug = False,
 ) -> None:  # fmt: skip
     """Tell whether the model's attention says which inputs matter, layer by layer.
 
@@ -57,7 +58,7 @@ def audit(
         settings = {"measures": known_methods(names)} if names else {}
         _check_out(out)
         given = _texts(texts or [], data, data_dir, split, limit, seed)
-        loaded = load_model(model, task, revision)
+        loaded = load_model(model, task, revision, trust=trust)
         found = _audit(loaded, given, queries=queries, seed=seed, batch_tokens=batch_tokens, **settings)
         if out is not None:
             _write(found, out)

@@ -24,6 +24,7 @@ from whence.cli.arguments import (
     SpanText,
     TargetName,
     TaskName,
+    Trust,
     known_methods,
     parse_options,
     parse_settings,
@@ -45,7 +46,7 @@ from whence.errors import UsageError
 def compare(
     text: OneText, methods: MethodNames, model: ModelName = None, layers: LayerNames = None,
     target: TargetName = None, against: Against = None, scale: ScaleName = None, pair: Pair = None,
-    span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None,
+    span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
     head: HeadName = None, option: Options = None, probes: Probes = None,
     as_json: Json = False, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
     all_tokens: AllTokens = False, debug: Debug = False,
@@ -66,7 +67,7 @@ def compare(
         settings = parse_settings(layers, scale, seed, batch_tokens)
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         shared_options(names, options)  # checked before a model is loaded
-        loaded = load_model(model, task, revision, head)
+        loaded = load_model(model, task, revision, head, trust=trust)
         settings["target"] = parse_target(loaded.reading.labels, target, against, span, at)
         source = given[0] if pair is None else (given[0], pair)
         explanations = compare_methods(loaded, source, names, progress=True, **settings, **options).explanations

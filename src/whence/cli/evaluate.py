@@ -23,6 +23,7 @@ from whence.cli.arguments import (
     Seed,
     Split,
     TaskName,
+    Trust,
     known_methods,
     parse_options,
 )
@@ -59,7 +60,7 @@ def evaluate(
     data: DataName, out: Folder, model: ModelName = None, methods: SomeMethods = None, metrics: MetricNames = None,
     layer: LayerName = "best", hide: HideName = "auto", option: MethodOptions = None, probes: Probes = None,
     data_dir: DataDir = None, split: Split = None, limit: SomeLimit = USUAL_LIMIT, task: TaskName = None,
-    revision: Revision = None, head: HeadName = None, as_json: Json = False, seed: Seed = 0,
+    revision: Revision = None, trust: Trust = False, head: HeadName = None, as_json: Json = False, seed: Seed = 0,
     batch_tokens: BatchTokens = None, debug: Debug = False,
 ) -> None:  # fmt: skip
     """Tell which explanation to believe, for this model, on these texts.
@@ -74,7 +75,7 @@ def evaluate(
         chosen_metrics(None if metrics is None else _names(metrics))
         options = _method_options(option or [], probes)
         examples, choosing = _examples(data, data_dir, split, limit, seed, layer)
-        loaded = load_model(model, task, revision, head)
+        loaded = load_model(model, task, revision, head, trust=trust)
         board = _evaluate(
             loaded, examples, methods=names, metrics=None if metrics is None else _names(metrics), options=options,
             layer=_layer(layer), held_out=choosing, hide=hide, folder=out, seed=seed, batch_tokens=batch_tokens,

@@ -25,6 +25,7 @@ from whence.cli.arguments import (
     TargetName,
     TaskName,
     Texts,
+    Trust,
     Words,
     known_methods,
     parse_options,
@@ -47,7 +48,7 @@ from whence.errors import UsageError
 def explain(
     texts: Texts, model: ModelName = None, method: MethodName = None, layers: LayerNames = None,
     target: TargetName = None, against: Against = None, scale: ScaleName = None, pair: Pair = None,
-    span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None,
+    span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
     head: HeadName = None, option: Options = None, probes: Probes = None,
     as_json: Json = False, save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
     words: Words = True, all_tokens: AllTokens = False, debug: Debug = False,
@@ -66,7 +67,7 @@ def explain(
         settings = parse_settings(layers, scale, seed, batch_tokens)
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         method = known_methods([method or "diffmask"] if method or probes else [])[0]
-        loaded = load_model(model, task, revision, head)
+        loaded = load_model(model, task, revision, head, trust=trust)
         wanted = parse_target(loaded.reading.labels, target, against, span, at)
         sources = [text if pair is None else (text, pair) for text in given]
         explanations = explain_texts(loaded, sources, method, target=wanted, progress=True, **settings, **options)

@@ -24,6 +24,7 @@ from whence.cli.arguments import (
     Seed,
     Split,
     TaskName,
+    Trust,
     parse_options,
 )
 from whence.cli.progress import load_model
@@ -56,7 +57,7 @@ def fit(
     data: DataName, out: Folder, model: ModelName = None, kind: KindName = "input", recipe: RecipeName = "whence",
     steps: Steps = None, margin: Margin = None, batch_size: BatchSize = None, option: Settings = None,
     held_out: HeldOut = None, data_dir: DataDir = None, split: Split = None, limit: Limit = None,
-    task: TaskName = None, revision: Revision = None, as_json: Json = False, seed: Seed = 0,
+    task: TaskName = None, revision: Revision = None, trust: Trust = False, as_json: Json = False, seed: Seed = 0,
     batch_tokens: BatchTokens = None, debug: Debug = False,
 ) -> None:  # fmt: skip
     """Train probes that tell which words (or states) the model can do without.
@@ -76,7 +77,7 @@ def fit(
         free_folder(out)
         texts = _texts(data, data_dir, split or _training_split(data), limit, seed)
         judging = None if held_out is None else _texts(held_out, data_dir, None, None, seed)
-        loaded = load_model(model, task, revision)
+        loaded = load_model(model, task, revision, trust=trust)
         processes = PartialState()
         if processes.device.type == "cuda":
             loaded.module.to(processes.device)

@@ -19,6 +19,7 @@ from whence.cli.arguments import (
     Pair,
     Revision,
     TaskName,
+    Trust,
     parse_layers,
     read_texts,
 )
@@ -31,8 +32,8 @@ Top = Annotated[int, Option("--top", metavar="K", help="How many words at each p
 
 def lens(
     text: OneText, model: ModelName = None, head: HeadName = None, layers: LayerNames = None, top: Top = 5,
-    pair: Pair = None, task: TaskName = None, revision: Revision = None, as_json: Json = False, html: Html = None,
-    all_tokens: AllTokens = False, debug: Debug = False,
+    pair: Pair = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
+    as_json: Json = False, html: Html = None, all_tokens: AllTokens = False, debug: Debug = False,
 ) -> None:  # fmt: skip
     """Show the words that a language-model head reads at each layer of a text.
 
@@ -43,7 +44,7 @@ def lens(
         if len(given) != 1:
             raise UsageError(f"a lens shows one text, but there are {len(given)}", "give one line")
         check_page(html)
-        loaded = load_model(model, task, revision, head)
+        loaded = load_model(model, task, revision, head, trust=trust)
 
         from whence.lens import decode_layers
         from whence.render.lens import lens_view

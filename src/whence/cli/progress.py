@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from whence.models.layered import LayeredModel
 
 
-def load_model(name: str | None, task: str | None, revision: str | None, head: str | None = None) -> LayeredModel:
+def load_model(
+    name: str | None, task: str | None, revision: str | None, head: str | None = None, trust: bool = False
+) -> LayeredModel:
     """The model of that name, or the embedded one, without the chatter of the libraries that load it."""
     from rich.console import Console
     from transformers.utils import logging
@@ -21,7 +23,7 @@ def load_model(name: str | None, task: str | None, revision: str | None, head: s
 
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    settings: dict[str, Any] = {"task": task, "revision": revision, "head": head}
+    settings: dict[str, Any] = {"task": task, "revision": revision, "head": head, "trust_remote_code": trust}
     with Console(stderr=True, markup=False, highlight=False, quiet=not sys.stderr.isatty()).status("loading the model"):
         return load(**settings) if name is None else load(name, **settings)
 

@@ -96,6 +96,7 @@ class Question:
         if not self.value.isfinite().all():
             raise NonFiniteError("the target is not a finite number", "look for infinite weights or another target")
         self.forwards = torch.ones(len(self.inputs), dtype=torch.long)
+        self.forwards += self.inputs.reference is not None  # the pairs were read too
         self.backwards = torch.zeros(len(self.inputs), dtype=torch.long)
 
     def generator(self, row: int) -> torch.Generator:

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from whence.errors import ModelError, UnknownArchitectureError, UsageError
 from whence.explanation import ModelRecord
 from whence.models.head import Head, OwnHead
-from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, VocabularyLabels, padding_of_config, text_config
+from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, padding_of_config, text_config
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
 from whence.models.own_thread import config_says, in_this_thread
 from whence.models.stack import Stack
+from whence.models.vocabulary import VocabularyLabels
 from whence.tasks import TASKS
 from whence.tasks.reading import Reading
 
@@ -36,6 +37,7 @@ def wrap_hugging_face(
     head: Head | None = None,
 ) -> LayeredModel:
     """A loaded Hugging Face model and its tokenizer as a layered model; neither is changed."""
+    _check_one_way(model)
     reading = task or _task_of(model)
     if isinstance(reading, str):
         reading = TASKS[reading].of_config(model.config, VocabularyLabels(tokenizer))
@@ -47,7 +49,7 @@ def wrap_hugging_face(
     return LayeredModel(
         module=model,
         stack=stack,
-        tokenizer=HuggingFaceTokenizer(model, tokenizer, keeps_text=reading.keeps_text),
+        tokenizer=HuggingFaceTokenizer.of_model(model, tokenizer, keeps_text=reading.keeps_text),
         reading=reading,
         record=ModelRecord(
             id=str(model.config.name_or_path or type(model).__name__),
@@ -79,6 +81,17 @@ def _own_head(model: PreTrainedModel, stack: Stack, reading: Reading) -> Head:
     )
 
 
+def _check_one_way(model: nn.Module) -> None:
+    """Refuse models that write a second text: what they say depends on more than the text they are given."""
+    writes = type(model).__name__.endswith(("ForConditionalGeneration", "Seq2SeqLM"))
+    if writes and getattr(text_config(model), "is_encoder_decoder", False):
+        raise ModelError(
+            f"{type(model).__name__} is an encoder-decoder that writes text, which whence cannot explain yet",
+            "give an encoder (BERT, RoBERTa, ...) or a decoder (GPT-2, Llama, ...); of encoder-decoders those with a "
+            "classification head, with blocks= and embedding= of their encoder",
+        )
+
+
 def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
     """The model's stack of blocks: the outermost list of alike modules, as many as there are layers.
 
@@ -97,12 +110,20 @@ def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
         return tuple(fitting[outermost[0]])
     looked = f"a list of {wanted} alike blocks (config.num_hidden_layers)" if wanted else "config.num_hidden_layers"
     shown = ", ".join(f"{name} ({len(part)} x {type(part[0]).__name__})" for name, part in lists.items()) or "no list"
-    example = f"model.{next(iter(lists))}" if lists else "[first_block, second_block]"
+    example = f"blocks=model.{next(iter(lists))}" if lists else "blocks=[first_block, second_block]"
+    if getattr(config, "is_encoder_decoder", False):
+        example += ", embedding=the embedding in front of them"
     raise UnknownArchitectureError(
         f"{'no' if not outermost else 'more than one'} stack of blocks found in {type(model).__name__}",
-        f"  looked for:  {looked}\n  found:       {shown}\n"
-        f"  next:        whence.load(model, tokenizer, blocks={example})",
+        f"  looked for:  {looked}\n  found:       {shown}\n  next:        {_next_step(model, example)}",
     )
+
+
+def _next_step(model: nn.Module, example: str) -> str:
+    """What to try where blocks are not found; nothing where they hand on more than a state, as T5's do."""
+    if any(name.endswith("relative_attention_bias") for name, _ in model.named_modules()):
+        return "none yet: the blocks hand on position biases, so none can be resumed by itself"
+    return f"whence.load(model, tokenizer, {example})"
 
 
 def _beside(model: nn.Module, blocks: Sequence[nn.Module]) -> list[nn.Module]:
@@ -137,7 +158,7 @@ def _logits(model: PreTrainedModel, reading: Reading, inputs: Inputs) -> Float[T
         rows = torch.arange(len(logits))
         output["logits"] = logits[:, 0] if logits.shape[1] == 1 else logits[rows, inputs.read_at]
     try:
-        return reading.read(output, inputs.attended)
+        return reading.read(output, inputs.attended, inputs.reference)
     except KeyError as error:
         raise ModelError(
             f"{type(model).__name__} returned no {error.args[0]}, which {reading.task.replace('_', ' ')} reads",

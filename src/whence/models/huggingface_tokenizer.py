@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -22,9 +23,27 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class HuggingFaceTokenizer:
-    """A fast Hugging Face tokenizer as a whence tokenizer."""
+    """A fast Hugging Face tokenizer as a whence tokenizer.
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, keeps_text: bool) -> None:
+    Args:
+        tokenizer: the tokenizer.
+        n_ids: how many tokens the model knows.
+        padding: the id that the model takes for padding.
+        longest: how many tokens the model can read.
+        features: further inputs that the model takes, such as token_type_ids.
+        keeps_text: whether the first text is never cut, only its pair.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        n_ids: int,
+        padding: int | None,
+        longest: int,
+        features: Collection[str] = (),
+        keeps_text: bool = False,
+    ) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise UsageError(
                 f"{type(tokenizer).__name__} does not say which characters a token comes from",
@@ -32,12 +51,33 @@ class HuggingFaceTokenizer:
             )
         self.tokenizer = tokenizer
         self.keeps_text = keeps_text
-        self.padding = _padding_id(model, tokenizer)
+        self.padding = padding
         self.masking = tokenizer.mask_token_id
-        self.longest = _longest_text(model, tokenizer)
-        self._size = _vocabulary_size(model)
+        self.longest = longest
+        self._n_ids = n_ids
         self._special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-        self._features = {"token_type_ids"} & set(inspect.signature(model.forward).parameters)
+        self._features = features
+
+    @classmethod
+    def of_model(
+        cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, keeps_text: bool
+    ) -> HuggingFaceTokenizer:
+        """With what a Hugging Face model says of itself."""
+        return cls(
+            tokenizer,
+            n_ids=_vocabulary_size(model),
+            padding=_padding_id(model, tokenizer),
+            longest=_longest_text(model, tokenizer),
+            features={"token_type_ids"} & set(inspect.signature(model.forward).parameters),
+            keeps_text=keeps_text,
+        )
+
+    @classmethod
+    def of_table(cls, n_ids: int, tokenizer: PreTrainedTokenizerBase) -> HuggingFaceTokenizer:
+        """For a plain module, of which only the size of its embedding table is known."""
+        padding = tokenizer.pad_token_id
+        known = padding if padding is not None and padding < n_ids else None
+        return cls(tokenizer, n_ids=n_ids, padding=known, longest=_tokenizer_limit(tokenizer))
 
     @property
     def vocabulary(self) -> dict[str, int]:
@@ -47,11 +87,6 @@ class HuggingFaceTokenizer:
     def id_of(self, token: str) -> int | None:
         found = self.vocabulary.get(token)
         return None if found is None else int(found)
-
-    def written(self, token: str) -> str:
-        """A token of the vocabulary as it stands in a text; itself where it is part of a character."""
-        text = self.tokenizer.convert_tokens_to_string([token]).replace("▁", " ")
-        return token if not text or "\ufffd" in text else text
 
     def encode(self, text: str, pair: str | None) -> Encoding:
         _check_unicode(text, pair)
@@ -72,9 +107,9 @@ class HuggingFaceTokenizer:
             whole.sequence_ids(0),
             strict=True,
         ):
-            if number >= self._size:
+            if number >= self._n_ids:
                 raise UsageError(
-                    f"the tokenizer gives {piece!r} the id {number}, the model knows ids up to {self._size - 1}",
+                    f"the tokenizer gives {piece!r} the id {number}, the model knows ids up to {self._n_ids - 1}",
                     "load the tokenizer that belongs to the model",
                 )
             segment = segment or 0
@@ -99,31 +134,6 @@ class HuggingFaceTokenizer:
         return self.tokenizer(
             text, pair, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False, **options
         )
-
-
-class VocabularyLabels:
-    """A language model's labels: the tokens of its vocabulary."""
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
-        self.masking = tokenizer.mask_token_id
-
-    def name(self, index: int) -> str:
-        return str(self._tokenizer.convert_ids_to_tokens(index))
-
-    def index(self, label: str | int) -> int:
-        if isinstance(label, int):
-            if 0 <= label < len(self._tokenizer):
-                return label
-            raise UsageError(f"no token has id {label}", f"ids go from 0 to {len(self._tokenizer) - 1}")
-        vocabulary = self._tokenizer.get_vocab()
-        if label in vocabulary:
-            return int(vocabulary[label])
-        pieces = self._tokenizer(label, add_special_tokens=False)["input_ids"]
-        if len(pieces) == 1:
-            return int(pieces[0])
-        shown = ", ".join(repr(piece) for piece in self._tokenizer.convert_ids_to_tokens(pieces))
-        raise UsageError(f"{label!r} is not one token of the vocabulary", f"it is cut into {shown}: name one of these")
 
 
 def _check_unicode(*texts: str | None) -> None:
@@ -163,7 +173,7 @@ def _padding_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> i
 
 def _longest_text(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """How many tokens the model can read, from its position table, its config and its tokenizer."""
-    limits = [int(min(tokenizer.model_max_length, 1 << 20))]
+    limits = [_tokenizer_limit(tokenizer)]
     positions = getattr(text_config(model), "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
         limits.append(positions)
@@ -171,3 +181,7 @@ def _longest_text(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
         if name.endswith("position_embeddings") and isinstance(part, nn.Embedding) and part.padding_idx is not None:
             limits.append(part.num_embeddings - part.padding_idx - 1)  # RoBERTa's positions start after the padding's
     return min(limits)
+
+
+def _tokenizer_limit(tokenizer: PreTrainedTokenizerBase) -> int:
+    return int(min(tokenizer.model_max_length, 1 << 20))

@@ -15,14 +15,14 @@ from whence.explanation import Token
 from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
+    from jaxtyping import Bool, Float, Int
 
 
 @dataclass(frozen=True)
 class Encoding:
     """One text (or pair of texts) as a model reads it.
 
-    `features` holds one number a token for each further input of the model (such as token types), `cut` counts the
+    `features` holds one number per token for each further input of the model (such as token types), `cut` counts the
     tokens lost to truncation.
     """
 
@@ -60,7 +60,8 @@ class Inputs:
 
     Right padding keeps every position where it would be without padding, in encoders and (since nothing looks ahead)
     in decoders, so one text alone and in any batch see the same thing. `read_at` says at which token a language
-    model's vocabulary is read, one a row. `unattended` marks tokens that no other token may attend to.
+    model's vocabulary is read, one per row. `unattended` marks tokens that no other token may attend to. `reference` is
+    what the pairs were read as, where texts are compared with them.
     """
 
     encodings: tuple[Encoding, ...]
@@ -69,6 +70,7 @@ class Inputs:
     features: Mapping[str, Int[Tensor, "batch token"]]
     read_at: Int[Tensor, " batch"] | None = None
     unattended: Bool[Tensor, "batch token"] | None = None
+    reference: Float[Tensor, "batch hidden"] | None = None
 
     def __len__(self) -> int:
         return len(self.encodings)
@@ -98,6 +100,7 @@ class Inputs:
             {name: values[rows, :length] for name, values in self.features.items()},
             None if self.read_at is None else self.read_at[rows],
             None if self.unattended is None else self.unattended[rows, :length],
+            None if self.reference is None else self.reference[rows],
         )
 
     def unattending(self, unattended: Bool[Tensor, "batch token"]) -> Inputs:

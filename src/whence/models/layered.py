@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -93,6 +93,8 @@ class LayeredModel:
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text (and its pair) as the model reads it."""
         self.reading.check(text, pair)
+        if self.reading.pair_apart:
+            return replace(self.tokenizer.encode(text, None), pair=pair)
         return self.tokenizer.encode(text, pair)
 
     def collate(self, encodings: Sequence[Encoding], at: int | None = None) -> Inputs:
@@ -100,7 +102,14 @@ class LayeredModel:
         read_at = None
         if self.reading.one_position:
             read_at = [self.reading.position(encoding, at) for encoding in encodings]
-        return collate(encodings, self.tokenizer.padding, read_at, self.device)
+        inputs = collate(encodings, self.tokenizer.padding, read_at, self.device)
+        return replace(inputs, reference=self._reference(encodings)) if self.reading.pair_apart else inputs
+
+    def _reference(self, encodings: Sequence[Encoding]) -> Float[Tensor, "batch hidden"]:
+        """What the pairs are read as by themselves."""
+        pairs = [self.tokenizer.encode(encoding.pair or "", None) for encoding in encodings]
+        with self.held(), torch.inference_mode(False), torch.no_grad():
+            return self.run(collate(pairs, self.tokenizer.padding, None, self.device))
 
     def states(
         self,

@@ -13,17 +13,22 @@ from torch import nn
 
 from whence.errors import FileError, ModelError, UnknownNameError, UsageError, WhenceError, warn_of_old_name
 from whence.models.head import Head, OwnHead, check_fit, module_head, state_width, vocabulary_of
+from whence.models.huggingface_attention import use_attention
 from whence.models.inputs import Tokenizer
 from whence.models.layered import LayeredModel
 from whence.targets import ClassLabels
 from whence.tasks import TASKS
 from whence.tasks.classification import Classification
 from whence.tasks.reading import Reading
+from whence.tasks.similarity import Pooling, Similarity, check_module, pooling_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Source = str | Path | nn.Module | tuple[nn.Module, Any]
+ACCESS = ("trust_remote_code", "token", "cache_dir", "local_files_only", "gguf_file")
+"""The options that config and tokenizer are loaded with as well as the model."""
+
 LANGUAGE_TASKS = tuple(name for name, reading in TASKS.items() if reading.one_position)
 
 
@@ -37,6 +42,7 @@ def load(
     blocks: Sequence[nn.Module] | None = None,
     embedding: nn.Module | None = None,
     labels: Sequence[str] | None = None,
+    trust_remote_code: bool = False,
     **options: Any,
 ) -> LayeredModel:
     """Make a layered model from whatever you have. A loaded model keeps its dtype and device and is never changed.
@@ -58,8 +64,9 @@ def load(
         blocks: the layers, lowest first, where they are not found by themselves; always for plain modules.
         embedding: the word embedding, where it is not found by itself.
         labels: a plain module's label names.
-        options: passed on to `from_pretrained` (dtype, device_map, token, ...). Without a dtype, weights that are
-            stored in float16 and stay on the CPU become float32: CPUs compute in float16 many times slower.
+        trust_remote_code: whether a model's own code may run. It never does unless this is True.
+        options: passed on to `from_pretrained` (dtype, device_map, token, gguf_file, ...). Without a dtype, weights
+            that are stored in float16 and stay on the CPU become float32: CPUs compute in float16 many times slower.
     """
     if "decoder" in options:
         warn_of_old_name("decoder=", "head=")
@@ -73,10 +80,13 @@ def load(
     if isinstance(source, nn.Module):
         if options or revision:
             raise UnknownNameError("option for a loaded model", next(iter(options), "revision"), ["task", "blocks"])
-        return _with_head(_wrap(source, tokenizer, task, blocks, embedding, labels), head, options)
+        model = _wrap(source, tokenizer, task, blocks, embedding, labels)
+        return _with_head(model, head, {"trust_remote_code": trust_remote_code})
     for name, value in {"tokenizer": tokenizer, "blocks": blocks, "embedding": embedding, "labels": labels}.items():
         if value is not None:
             raise UsageError(f"{name}= goes with a loaded model, not with a name", "load the model first")
+    if trust_remote_code:  # what is not asked for is off, see ACCESS
+        options["trust_remote_code"] = True
     return _with_head(_by_name(str(source), task, revision, options), head, options)
 
 
@@ -89,6 +99,8 @@ def _wrap(
     labels: Sequence[str] | None,
 ) -> LayeredModel:
     module = getattr(module, "_orig_mod", module)  # a compiled module would not see its blocks replaced
+    if hasattr(next(module.children(), None), "auto_model") and hasattr(module, "tokenizer"):
+        module, tokenizer, task = _sentence_transformer(module, tokenizer, task)
     if tokenizer is None:
         raise UsageError("a loaded model needs its tokenizer", "whence.load(model, tokenizer)")
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
@@ -110,6 +122,20 @@ def _wrap(
     return wrap_module(module, tokenizer, blocks=blocks, embedding=embedding, reading=reading)
 
 
+def _sentence_transformer(
+    module: Any, tokenizer: Any, task: str | Reading | None
+) -> tuple[nn.Module, Any, str | Reading]:
+    """The Hugging Face model inside a SentenceTransformer, its tokenizer, and its pooling as the task."""
+    first, *others = module.children()
+    pooling: Pooling = "mean"
+    for part in others:
+        kind = type(part).__name__
+        check_module(kind)
+        if kind == "Pooling":
+            pooling = pooling_of(part.get_config_dict())
+    return first.auto_model, tokenizer or module.tokenizer, task or Similarity.pooled(pooling)
+
+
 def _with_head(model: LayeredModel, head: Source | LayeredModel | None, options: Mapping[str, Any]) -> LayeredModel:
     if head is None:
         return model
@@ -125,7 +151,7 @@ def _head(
     if isinstance(source, nn.Module) and not hasattr(source, "get_input_embeddings"):
         return module_head(source, state_width(model)), None
     if isinstance(source, (str, Path)):
-        access = {key: options[key] for key in ("token", "cache_dir", "local_files_only") if key in options}
+        access = {key: options[key] for key in ACCESS if key in options and key != "gguf_file"}
         language_model = _by_name(str(source), None, None, access, among=LANGUAGE_TASKS)
     elif isinstance(source, LayeredModel):
         language_model = source
@@ -177,22 +203,37 @@ def _by_name(
         head = module_head(masked_lm_head, model.config.hidden_size, name=f"whence/{name}", ours=True)
         wrapped = wrap_hugging_face(model, tokenizer, head=head)
         return replace(wrapped, record=replace(wrapped.record, embedded=name))
+    if name.endswith(".gguf") and Path(name).expanduser().is_file():
+        options = {"gguf_file": Path(name).name, **options}
+        name = str(Path(name).expanduser().parent)
     if any(mark in name for mark in ("./", "../", "~", "\\")) or name.startswith("/") or Path(name).is_file():
         name = str(Path(name).expanduser())
         if not Path(name).is_dir():
             raise FileError(f"no model folder {name!r}", "give a folder with config.json and model.safetensors")
-    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-        raise FileError(f"{name!r} holds no config.json", "give a folder that save_pretrained wrote")
+    if Path(name).is_dir() and "gguf_file" not in options and not (Path(name) / "config.json").is_file():
+        options = {**options, "gguf_file": _gguf_file(Path(name))}
     try:
         return _from_pretrained(name, task, revision, options, among)
     except WhenceError:
         raise
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        advice = f"give a folder, a hub id, or one of: {', '.join(NAMES)}"
+        if "trust_remote_code" in str(error):
+            advice = "if you trust the code that comes with it, say so: trust_remote_code=True, --trust-remote-code"
+        raise FileError(f"cannot load {name!r}: {reason}", advice) from error
+
+
+def _gguf_file(folder: Path) -> str:
+    """The one GGUF file of a folder that holds no config."""
+    found = sorted(file.name for file in folder.glob("*.gguf"))
+    if not found:
+        raise FileError(f"{str(folder)!r} holds no config.json", "give a folder that save_pretrained wrote")
+    if len(found) > 1:
         raise FileError(
-            f"cannot load {name!r}: {reason}",
-            f"give a folder, a hub id, or one of: {', '.join(NAMES)}",
-        ) from error
+            f"{str(folder)!r} holds {len(found)} GGUF files", f"say which: whence.load(..., gguf_file={found[0]!r})"
+        )
+    return found[0]
 
 
 def _from_pretrained(
@@ -203,17 +244,17 @@ def _from_pretrained(
 
     from whence.models.huggingface import wrap_hugging_face
 
-    access = {"trust_remote_code", "token", "cache_dir", "local_files_only"} & set(options)
-    shared = {"revision": revision, **{key: options[key] for key in access}}
+    options = {"trust_remote_code": False, **options}  # left out, transformers would ask, and take a yes from a pipe
+    shared = {"revision": revision, **{key: options[key] for key in ACCESS if key in options}}
     task = task or _task_of(name, shared, among)
     options = {"use_safetensors": True, **options, "output_loading_info": True}
     reading = TASKS[task] if isinstance(task, str) else type(task)
     model, report = getattr(transformers, reading.auto_class).from_pretrained(name, revision=revision, **options)
-    if untrained := sorted(report["missing_keys"]):
+    if untrained := sorted(key for key in report["missing_keys"] if not key.startswith(reading.unread_weights)):
         raise ModelError(
             f"{name!r} holds no weights for {', '.join(untrained[:3])}{', ...' if len(untrained) > 3 else ''}",
-            f"its {reading.task.replace('_', ' ')} head would be random: name the task it was trained for, or "
-            "fine-tune it",
+            f"its {reading.task.replace('_', ' ')} head would be random: name the task it was trained for, fine-tune "
+            "it, or, if it makes sentence embeddings, say task='similarity' (--task similarity)",
         )
     if model.dtype == torch.float16 and model.device.type == "cpu" and not {"dtype", "torch_dtype"} & set(options):
         model.float()
@@ -221,8 +262,6 @@ def _from_pretrained(
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of no tokenizer at all
         raise FileError(f"{name!r} holds no tokenizer", "save it there too: tokenizer.save_pretrained(folder)")
     if getattr(model.config, "attention_projection", None):  # what it was trained with is not what transformers loads
-        from whence.attention.huggingface_attention import use_attention
-
         use_attention(model)
     return wrap_hugging_face(model, tokenizer, task=task)
 
@@ -236,12 +275,12 @@ def _task_of(name: str, access: Mapping[str, Any], among: Sequence[str]) -> str:
     config = transformers.AutoConfig.from_pretrained(name, **access)
     named = config.architectures or []
     known = [task for each in named for task in tasks_of_class(each) if task in among]
-    if among is LANGUAGE_TASKS and not known:  # many checkpoints that hold a head do not name it
+    if not known and (among is LANGUAGE_TASKS or "gguf_file" in access):  # many that hold a head do not name it
         masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
         known = ["masked_lm" if masked else "causal_lm"]
     if not known:
         raise UsageError(
             f"{name!r} does not say what it is for (architectures: {', '.join(named) or 'none'})",
-            f"say task= one of: {', '.join(TASKS)}",
+            f"say task= one of: {', '.join(TASKS)}; sentence embeddings are for similarity",
         )
     return known[0]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from whence.errors import UsageError
 from whence.explanation import ModelRecord
+from whence.models.huggingface_tokenizer import HuggingFaceTokenizer
 from whence.models.inputs import Inputs, Tokenizer
 from whence.models.layered import LayeredModel
 from whence.models.stack import Stack
@@ -17,11 +18,12 @@ from whence.tasks.reading import Reading
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+    from transformers import PreTrainedTokenizerBase
 
 
 def wrap_module(
     module: nn.Module,
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | PreTrainedTokenizerBase,
     *,
     blocks: Sequence[nn.Module],
     embedding: nn.Module | None = None,
@@ -33,12 +35,6 @@ def wrap_module(
     tokens, and returns logits with axes (batch, label), or what the reading wants. Each of `blocks` returns its state,
     axes (batch, token, hidden), bare or first in a tuple; whatever comes after the last block is the head.
     """
-    missing = [name for name in ("encode", "id_of") if not hasattr(tokenizer, name)]
-    if missing:
-        raise UsageError(
-            f"{type(tokenizer).__name__} is no tokenizer for a plain module: it lacks {', '.join(missing)}",
-            "use whence.WordTokenizer(vocabulary) or an object with encode, id_of, padding and masking",
-        )
     if embedding is None:
         tables = [part for part in module.modules() if isinstance(part, nn.Embedding)]
         if len(tables) != 1:
@@ -46,6 +42,15 @@ def wrap_module(
                 f"{type(module).__name__} has {len(tables)} embedding tables", "say which reads the words: embedding="
             )
         embedding = tables[0]
+    if hasattr(tokenizer, "convert_ids_to_tokens"):  # one of Hugging Face's
+        tokenizer = HuggingFaceTokenizer.of_table(len(embedding.weight), tokenizer)  # type: ignore[arg-type]
+    missing = [name for name in ("encode", "id_of") if not hasattr(tokenizer, name)]
+    if missing:
+        raise UsageError(
+            f"{type(tokenizer).__name__} is no tokenizer for a plain module: it lacks {', '.join(missing)}",
+            "use whence.WordTokenizer(vocabulary), a fast Hugging Face tokenizer, or an object with encode, id_of, "
+            "padding and masking",
+        )
     takes_mask = len(inspect.signature(module.forward).parameters) > 1
 
     def run(inputs: Inputs) -> Float[Tensor, "batch label"]:

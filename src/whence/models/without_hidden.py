@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -37,13 +38,14 @@ def without_hidden(inputs: Inputs, keep: Bool[Tensor, "batch token"], first: int
     """Only the tokens to keep, each at the position it had; their first must be among them."""
     counts = keep.sum(dim=1)
     length = int(counts.max())
-    places = (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, :length]
-    return Inputs(
-        inputs.encodings,
-        inputs.ids.gather(1, places),
-        torch.arange(length, device=keep.device)[None, :] < counts[:, None],
-        {
-            **{name: values.gather(1, places) for name, values in inputs.features.items()},
-            "position_ids": places + first,
+    positions = (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, :length]
+    return replace(
+        inputs,
+        ids=inputs.ids.gather(1, positions),
+        mask=torch.arange(length, device=keep.device)[None, :] < counts[:, None],
+        features={
+            **{name: values.gather(1, positions) for name, values in inputs.features.items()},
+            "position_ids": positions + first,
         },
+        unattended=None,
     )

@@ -7,6 +7,7 @@ from whence.tasks.classification import Classification
 from whence.tasks.masked_lm import MaskedLM
 from whence.tasks.question_answering import QuestionAnswering
 from whence.tasks.reading import Reading
+from whence.tasks.similarity import Similarity
 from whence.tasks.token_classification import TokenClassification
 
 TASKS: dict[str, type[Reading]] = {
@@ -15,4 +16,5 @@ TASKS: dict[str, type[Reading]] = {
     "token_classification": TokenClassification,
     "masked_lm": MaskedLM,
     "causal_lm": CausalLM,
+    "similarity": Similarity,
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from whence.errors import UsageError
 from whence.targets import EncodedText, Label, Span, Vocabulary, token_at
 from whence.tasks.reading import Part, Reading, label_of
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CausalLM(Reading):
-    """The token of the vocabulary that comes after the text."""
+    """The token of the vocabulary that comes after the text, or that stands at a character of it."""
 
     labels: Vocabulary
 
@@ -31,9 +32,20 @@ class CausalLM(Reading):
         return cls(vocabulary)
 
     def position(self, text: EncodedText, at: int | None) -> int:
-        return len(text.tokens) - 1 if at is None else token_at(at, text.tokens)
+        """The last token; to predict the token at a character, the one before that."""
+        position = len(text.tokens) if at is None else token_at(at, text.tokens)
+        if position == 0:
+            raise UsageError(
+                f"character {at} is in the first token, which a decoder predicts from nothing",
+                "ask about a later character",
+            )
+        return position - 1
 
     def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
         label = label_of(target, self.task)
-        index = int(logits[0].argmax()) if label.label is None else self.labels.index(label.label)
+        if label.label is None:
+            index = int(logits[0].argmax())
+        else:
+            read = text.tokens[: self.position(text, label.at) + 1]
+            index = self.labels.index_after(label.label, [token.id for token in read])
         return Part(((0, index),), self.labels.name(index))

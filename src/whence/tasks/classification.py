@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from whence.targets import ClassLabels, EncodedText, Label, Labels, Span, Vocabu
 from whence.tasks.reading import Part, Reading, label_of
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float
 
 
 @dataclass(frozen=True)
@@ -100,33 +99,6 @@ class PlainNumber(Reading):
     def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
         return class_part(self.labels, target, logits)
 
-    def log_probabilities(
-        self, logits: Float[Tensor, "batch read label"], mask: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch read label"]:
-        raise UsageError("this model's output is a plain number, not a probability", "use scale='logit'")
-
-    def divergence(
-        self,
-        original: Float[Tensor, "batch label"],
-        changed: Float[Tensor, "batch label"],
-        mask: Bool[Tensor, "batch token"],
-    ) -> Float[Tensor, " batch"]:
-        """A number has no distribution: the squared distance."""
-        return (original.float() - changed.float()).square().sum(dim=-1)
-
-    def agreement(
-        self,
-        original: Float[Tensor, "batch label"],
-        changed: Float[Tensor, "batch label"],
-        mask: Bool[Tensor, "batch token"],
-    ) -> Float[Tensor, " batch"]:
-        raise _no_class()
-
-    def answers(
-        self, logits: Float[Tensor, "batch label"], texts: Sequence[EncodedText], positions: Int[Tensor, " batch"]
-    ) -> Int[Tensor, "batch 1"]:
-        raise _no_class()
-
     def prediction(
         self, logits: Float[Tensor, "1 label"], log_probabilities: Float[Tensor, "1 label"] | None, text: EncodedText
     ) -> Prediction:
@@ -145,7 +117,3 @@ def class_part(labels: Labels, target: Label | Span, logits: Float[Tensor, "1 la
         raise UsageError("a class belongs to the whole text, not to a character", "leave out at=")
     index = int(logits[0].argmax()) if label.label is None else labels.index(label.label)
     return Part(((0, index),), labels.name(index))
-
-
-def _no_class() -> UsageError:
-    return UsageError("a plain number has no class to agree on", "read its divergence instead")

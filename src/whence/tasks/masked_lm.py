@@ -45,5 +45,9 @@ class MaskedLM(Reading):
 
     def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
         label = label_of(target, self.task)
-        index = int(logits[0].argmax()) if label.label is None else self.labels.index(label.label)
+        if label.label is None:
+            index = int(logits[0].argmax())
+        else:
+            before = text.tokens[: self.position(text, label.at)]
+            index = self.labels.index_after(label.label, [token.id for token in before])
         return Part(((0, index),), self.labels.name(index))

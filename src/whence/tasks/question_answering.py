@@ -48,7 +48,10 @@ class QuestionAnswering(Reading):
         return cls(ClassLabels(("start", "end")))
 
     def read(
-        self, output: Mapping[str, Tensor], mask: Bool[Tensor, "batch token"]
+        self,
+        output: Mapping[str, Tensor],
+        mask: Bool[Tensor, "batch token"],
+        reference: Float[Tensor, "batch hidden"] | None = None,
     ) -> Float[Tensor, "batch token label"]:
         return torch.stack([output["start_logits"], output["end_logits"]], dim=-1)
 

@@ -56,6 +56,10 @@ class Reading(ABC):
     """Whether there must be a second text."""
     keeps_text: ClassVar[bool] = False
     """Whether the first text (a question) is never cut, only its pair."""
+    pair_apart: ClassVar[bool] = False
+    """Whether the pair is read by itself, as the reference that the text is compared with."""
+    unread_weights: ClassVar[tuple[str, ...]] = ()
+    """How weights begin that a checkpoint may lack, because nothing is read off them."""
 
     labels: Labels
 
@@ -72,6 +76,8 @@ class Reading(ABC):
         self, logits: Float[Tensor, "batch read label"], mask: Bool[Tensor, "batch token"]
     ) -> Float[Tensor, "batch read label"]:
         """In float32; a plain number has none, which is an error."""
+        if not self.decides:
+            raise UsageError("this model's output is a plain number, not a probability", "use scale='logit'")
         return logits.float().log_softmax(dim=-1)
 
     def divergence(
@@ -80,7 +86,9 @@ class Reading(ABC):
         changed: Float[Tensor, "batch *token label"],
         mask: Bool[Tensor, "batch token"],
     ) -> Float[Tensor, " batch"]:
-        """How far each text's output has moved, in float32: KL(original || changed) where there are probabilities."""
+        """How far each text's output has moved, in float32: KL(original || changed), or a number's squared distance."""
+        if not self.decides:
+            return (original.float() - changed.float()).square().sum(dim=-1)
         return label_divergence(original, changed)
 
     def agreement(
@@ -90,6 +98,8 @@ class Reading(ABC):
         mask: Bool[Tensor, "batch token"],
     ) -> Float[Tensor, " batch"]:
         """1 where the model still says the same, else 0; of a tagger the share of tokens with the same tag."""
+        if not self.decides:
+            raise UsageError("a plain number has no class to agree on", "read its divergence instead")
         return same_label(original, changed)
 
     def answers(
@@ -120,9 +130,15 @@ class Reading(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not say at which token its output is read")
 
     def read(
-        self, output: Mapping[str, Tensor], mask: Bool[Tensor, "batch token"]
+        self,
+        output: Mapping[str, Tensor],
+        mask: Bool[Tensor, "batch token"],
+        reference: Float[Tensor, "batch hidden"] | None = None,
     ) -> Float[Tensor, "batch *token label"]:
-        """The logits in what a Hugging Face model returns; `mask` is true at the tokens that are attended to."""
+        """The logits in what a Hugging Face model returns; `mask` is true at the tokens that are attended to.
+
+        Where the pair is read apart, that comes first, without a reference; what is read then is the reference.
+        """
         return output["logits"]
 
     def check(self, text: str, pair: str | None) -> None:
@@ -130,7 +146,7 @@ class Reading(ABC):
         if self.needs_pair and pair is None:
             raise InputError(
                 f"{self.task.replace('_', ' ')} takes two texts, here is one",
-                "give both: ('question', 'context') in Python, --pair TEXT on the command line",
+                "give both: ('question', 'context') in Python, --pair on the command line",
             )
 
     def gold(self, labels: Sequence[str | int]) -> list[int]:

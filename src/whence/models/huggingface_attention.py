@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from whence.attention.projections import Projection, projection
 from whence.errors import ModelError, UsageError
+from whence.models.projections import Projection, projection
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
