@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from math import floor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from made_explanations import made
 from torch import nn
 
 import whence
-from whence.engine.asking import Contestant
+from whence.engine.asking import Contestant, ask, may_go
 from whence.engine.masked import MaskedTexts
 from whence.engine.play import hiding_game, play, revealing_game
 from whence.engine.result import GameResult
@@ -41,6 +42,7 @@ def test_counts_by_hand() -> None:
     assert hidden_counts(100, (0.29,), "hiding", "floor").tolist() == [29]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 600), SYMMETRIC)
 def test_counts_by_fractions(n: int, grid: tuple[float, ...]) -> None:
     steps = len(grid) - 1
@@ -69,6 +71,7 @@ def test_orders_by_hand() -> None:
     assert orders(scores, by="absolute").tolist() == [[1, 2, 4, 0, 3]]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=12), st.sampled_from(["signed", "absolute"]))
 def test_orders_by_sorting(values: list[int], by: Any) -> None:
     size = abs if by == "absolute" else float
@@ -97,6 +100,7 @@ def test_scores_that_are_no_numbers_give_no_order() -> None:
         orders(np.array([1.0]), tie_breaks=2)
 
 
+@settings(deadline=None)
 @given(st.permutations(range(7)), SYMMETRIC)
 def test_hiding_is_revealing_backwards(order: list[int], grid: tuple[float, ...]) -> None:
     forth, back = np.array(order), np.array(order[::-1])
@@ -116,6 +120,7 @@ def test_area_by_hand() -> None:
     assert area_under((0.2, 0.6), np.array([0.5, 0.5])) == 0.5, "of a part of the grid the mean height"
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1), st.integers(2, 30), st.integers(0, 2**31))
 def test_area_by_numpy(height: float, points: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -575,3 +580,63 @@ def test_token_budget_and_company_do_not_matter(seed: int) -> None:
             np.testing.assert_allclose(
                 alone[game].per_text("probability"), together[name][game].per_text("probability"), atol=1e-5
             )
+
+
+# the engine ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_distinct_set_is_asked_once_and_answered_where_it_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_models.tiny("bert")
+    encodings = [model.encode(text) for text in tiny_models.TEXTS]
+    rows: list[int] = []
+    real = MaskedTexts.answers
+
+    def counted(masked: MaskedTexts, which: np.ndarray, keep: np.ndarray) -> Any:
+        rows.append(len(which))
+        assert len(np.unique(np.column_stack([which, keep]), axis=0)) == len(which), "no set twice"
+        return real(masked, which, keep)
+
+    monkeypatch.setattr(MaskedTexts, "answers", counted)
+    generator = np.random.default_rng(0)
+    sets = [np.repeat(generator.random((4, int(may_go(each).sum()))) < 0.5, 3, axis=0) for each in encodings]
+    hiding = Hiding.of(model, "auto")
+    told = dict(ask(model, encodings, lambda index: sets[index], hiding=hiding, batch_tokens=2_048))
+    assert sum(rows) == sum(len(np.unique(each, axis=0)) for each in sets) < sum(map(len, sets))
+    for index, encoding in enumerate(encodings):
+        masked = MaskedTexts(model, [encoding], hiding, 2_048)
+        for number, shown in enumerate(sets[index]):
+            keep = ~may_go(encoding)
+            keep[may_go(encoding)] = shown
+            alone = real(masked, np.array([0]), keep[None])
+            assert told[index].probability[number] == pytest.approx(alone.probability[0], abs=1e-6)
+            assert told[index].same[number] == float((alone.said == masked.whole.said).all())
+
+
+# files --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_saved_and_comes_back(tmp_path: Path) -> None:
+    model = tiny_models.tiny("bert")
+    explanations = whence.explain(model, tiny_models.TEXTS, "random")
+    found = hiding_game(model, explanations, ["bad", "good", 1], grid=(0, 0.5, 1), tie_breaks=2)
+    found.save(tmp_path / "game.json")
+    again = GameResult.load(tmp_path / "game.json")
+    assert again.to_dict(outcomes=True) == found.to_dict(outcomes=True)
+    assert (again.measure, again.settings["method"]) == ("accuracy", "random")
+    table = again.to_dataframe()
+    assert list(table.columns) == ["text", "share", "accuracy", "agreement", "probability"]
+    assert table["probability"].tolist() == pytest.approx(found.per_text("probability").ravel().tolist())
+    shown = replace(found, settings={**found.settings, "method": "<script>"})._repr_html_()
+    assert shown.count("<tr>") == 4
+    assert "<script>" not in shown
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", '{"schema": "whence.game/1"}', "[1]", '{"schema": "whence.game/1", "grid": 3}']
+)
+def test_what_is_no_game_is_not_loaded(content: str, tmp_path: Path) -> None:
+    (tmp_path / "game.json").write_text(content)
+    with pytest.raises(whence.FileError, match=r"game\.json"):
+        GameResult.load(tmp_path / "game.json")
+    with pytest.raises(whence.FileError, match="cannot be read"):
+        GameResult.load(tmp_path / "nothing.json")

@@ -110,7 +110,7 @@ def test_a_metric_takes_up_finished_answers(tmp_path: Path, monkeypatch: pytest.
     assert np.isfinite(again.values["first_tenth"]).all()
 
 
-def no_annotation(answered):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def no_annotation(answered):  # type: ignore[no-untyped-def]
     return 0.0
 
 

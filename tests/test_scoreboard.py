@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -505,6 +506,99 @@ def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
         evaluate(weighted_words(), TEXTS[1:], layer="embeddings", **settings)
     with pytest.raises(UsageError, match="another seed"):
         evaluate(weighted_words(), TEXTS, layer="embeddings", seed=1, **settings)
+
+
+SHORT = ["a gorgeous, witty film", "a dull plot"]
+
+
+def probes_with(bias: float) -> whence.DiffMask:
+    """The probes of the embedded model, all a little surer."""
+    probes = whence.DiffMask.embedded("sentiment")
+    with torch.no_grad():
+        for name, weight in probes.fitted_.probes.named_parameters():  # type: ignore[union-attr]
+            if name.endswith("bias"):
+                weight.add_(bias)
+    return probes
+
+
+@pytest.mark.parametrize("given", ["probes", "path", "string"])
+def test_other_probes_do_not_get_the_scores_of_the_first(given: str, tmp_path: Path) -> None:
+    model, found = whence.load(), []
+    for bias in (0.0, 0.3):
+        probes: Any = probes_with(bias)
+        wanted = [each.row() for each in probes.explain(model, SHORT, layers=3)]
+        if given != "probes":
+            shutil.rmtree(tmp_path / "probes", ignore_errors=True)
+            probes.save(tmp_path / "probes")
+            probes = tmp_path / "probes" if given == "path" else str(tmp_path / "probes")
+        board = evaluate(
+            model, SHORT, methods=["diffmask"], options={"diffmask": {"probes": probes}}, layer=3, metrics=["shape"],
+            folder=tmp_path / "board",
+        )  # fmt: skip
+        for row, right in zip(board.scores[0], wanted, strict=True):
+            np.testing.assert_allclose(row, right, atol=1e-6)
+        found.append(board)
+    assert not np.allclose(found[0].scores[0][0], found[1].scores[0][0], atol=1e-3)
+
+
+def test_another_method_of_the_same_name_does_not_get_the_scores_of_the_first(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"layer": "embeddings", "metrics": ["shape"], "folder": tmp_path}
+    several = [
+        evaluate(weighted_words(), TEXTS, methods={"mine": method}, **settings).scores[0][2].tolist()
+        for method in ("leave_one_out", "gradient", of_tokens(length, "mine"), of_tokens(position, "mine"))
+    ]
+    assert len({tuple(row) for row in several}) == 4
+
+
+def test_an_option_without_contents_is_refused_only_where_work_is_kept(tmp_path: Path) -> None:
+    def compute(question: whence.Question, *, source: object = None) -> whence.Scores:
+        return whence.Scores(torch.ones(len(question.inputs), 1, question.inputs.ids.shape[1]))
+
+    method = whence.Method(compute, whence.Meaning("one", "one", False, False), needs="nothing", cost="none")
+    settings: dict[str, Any] = {
+        "methods": {"one": method}, "options": {"one": {"source": iter(())}}, "metrics": ["shape"],
+    }  # fmt: skip
+    assert evaluate(weighted_words(), TEXTS[:2], **settings).n_texts == 2
+    with pytest.raises(UsageError, match="no contents to tell finished work by"):
+        evaluate(weighted_words(), TEXTS[:2], folder=tmp_path, **settings)
+
+
+def test_a_model_is_the_same_wherever_it_is_loaded_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_models.build("bert").save_pretrained(tmp_path / "tiny")
+    tiny_models.wordpiece().save_pretrained(tmp_path / "tiny")
+    tiny_models.build("bert", seed=3).save_pretrained(tmp_path / "other")
+    tiny_models.wordpiece().save_pretrained(tmp_path / "other")
+    monkeypatch.chdir(tmp_path)
+    settings: dict[str, Any] = {"methods": ["gradient_x_input"], "layer": 0, "metrics": ["cost"], "folder": "board"}
+    evaluate(whence.load("tiny"), TINY_TEXTS, **settings)
+    calls = calls_of(monkeypatch)
+    evaluate(whence.load("./tiny"), TINY_TEXTS, **settings)
+    assert sorted(calls) == ["gradient_x_input of 1", "random of 3"], "tried and read, but not explained again"
+    with pytest.raises(UsageError, match="a run with another model"):
+        evaluate(whence.load("other"), TINY_TEXTS, **settings)
+
+
+def test_a_flipped_bit_never_gives_another_board(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"methods": ["gradient_x_input"], "layer": "embeddings", "folder": tmp_path}
+    evaluate(weighted_words(), TEXTS[:3], **settings)
+    files = sorted((tmp_path / "work").iterdir())
+    assert {file.name.split("-")[0] for file in files} == {"scores", "answers", "stability", "randomised"}
+    for file in files:
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-2] + bytes([whole[-2] ^ 4]) + whole[-1:])
+        with pytest.raises(FileError, match="do not match its checksum"):
+            evaluate(weighted_words(), TEXTS[:3], **settings)
+        file.write_bytes(whole)
+
+
+def test_a_flipped_bit_in_a_saved_table_is_found_out(board: Scoreboard, tmp_path: Path) -> None:
+    board.save(tmp_path)
+    file = tmp_path / "scores.parquet"
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 4] ^= 4
+    file.write_bytes(bytes(whole))
+    with pytest.raises(FileError, match="cannot be read"):
+        Scoreboard.load(tmp_path)
 
 
 KILLED = """

@@ -198,17 +198,19 @@ def _texts(texts: Iterable[Text]) -> list[Text]:
 
 
 def set_aside(n_texts: int, limit: int | None, layer: LayerChoice, *, chooses: bool) -> list[int]:
-    """Indices of the texts on which layers are chosen, spread evenly: every fifth, at most `HELD_OUT`.
+    """Indices of the texts on which layers are chosen, spread evenly: every fifth, or all above the limit, up to 16.
 
     They are set aside where layers are to be chosen; and, so that methods can be added to a run later, also where there
     are so many texts that as many as the limit are left.
     """
     if layer != "best" or n_texts < FEWEST_TO_SHARE:
         return []
-    apart = max(EVERY, n_texts / HELD_OUT)
-    aside = [int(number * apart) for number in range(min(HELD_OUT, -(-n_texts // EVERY)))]
-    enough = limit is not None and n_texts - len(aside) >= limit
-    return aside if chooses or enough else []
+    fifths = -(-n_texts // EVERY)
+    spare = 0 if limit is None else n_texts - limit
+    n_aside = min(HELD_OUT, max(fifths, spare))
+    apart = EVERY if n_aside == fifths else n_texts / n_aside
+    enough = limit is not None and n_texts - n_aside >= limit
+    return [int(number * apart) for number in range(n_aside)] if chooses or enough else []
 
 
 def _ready(entrant: Entrant, judged: Sequence[int], *, chosen: bool) -> Entrant:
