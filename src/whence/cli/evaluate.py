@@ -178,7 +178,7 @@ class StepLines:
 
 @contextmanager
 def _progress() -> Iterator[Report]:
-    """A bar a step on a terminal; elsewhere now and then a line."""
+    """A bar per step on a terminal; elsewhere now and then a line."""
     from rich.console import Console
     from rich.progress import Progress
 
