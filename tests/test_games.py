@@ -42,7 +42,6 @@ def test_counts_by_hand() -> None:
     assert hidden_counts(100, (0.29,), "hiding", "floor").tolist() == [29]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 600), SYMMETRIC)
 def test_counts_by_fractions(n: int, grid: tuple[float, ...]) -> None:
     steps = len(grid) - 1
@@ -71,7 +70,6 @@ def test_orders_by_hand() -> None:
     assert orders(scores, by="absolute").tolist() == [[1, 2, 4, 0, 3]]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=12), st.sampled_from(["signed", "absolute"]))
 def test_orders_by_sorting(values: list[int], by: Any) -> None:
     size = abs if by == "absolute" else float
@@ -100,7 +98,6 @@ def test_scores_that_are_no_numbers_give_no_order() -> None:
         orders(np.array([1.0]), tie_breaks=2)
 
 
-@settings(deadline=None)
 @given(st.permutations(range(7)), SYMMETRIC)
 def test_hiding_is_revealing_backwards(order: list[int], grid: tuple[float, ...]) -> None:
     forth, back = np.array(order), np.array(order[::-1])
@@ -120,7 +117,6 @@ def test_area_by_hand() -> None:
     assert area_under((0.2, 0.6), np.array([0.5, 0.5])) == 0.5, "of a part of the grid the mean height"
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1), st.integers(2, 30), st.integers(0, 2**31))
 def test_area_by_numpy(height: float, points: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -564,7 +560,7 @@ def test_explanations_from_elsewhere_are_not_taken_for_the_models(bert: whence.L
         hiding_game(bert, [made("a fine film")])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**31))
 def test_token_budget_and_company_do_not_matter(seed: int) -> None:
     model = tiny_models.tiny("bert")

@@ -17,15 +17,16 @@ PACKAGE = ROOT / "src" / "whence"
 
 # lower parts never import higher ones; parts in one line may import each other
 STOREYS = (
-    ("errors", "units", "progress"),
+    ("errors", "progress", "units"),
     ("files", "store", "part_of_speech"),
     ("explanation", "explanation_json"),
     ("metrics",),
     ("targets",),
+    ("tasks",),
+    ("selection",),
     ("data", "embedded"),
     ("models",),
-    ("lens",),
-    ("engine",),
+    ("lens", "probes", "engine"),
     ("methods",),
     ("testing", "learned", "attention"),
     ("scoreboard",),

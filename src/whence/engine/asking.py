@@ -186,11 +186,6 @@ def answered(
 
 def gold_ids(model: LayeredModel, labels: Sequence[str | int], n_texts: int) -> list[int]:
     """The ids of gold labels, given by name or id, one per text."""
-    if model.reading.task in ("question_answering", "token_classification"):
-        raise UsageError(
-            f"gold labels are those of whole texts, not of {model.reading.task.replace('_', ' ')}",
-            "leave out labels=: the model is then held to its own answer",
-        )
     if len(labels) != n_texts:
         raise UsageError(f"{len(labels)} labels for {n_texts} texts", "give one label per text")
-    return [model.reading.labels.index(label if isinstance(label, str) else int(label)) for label in labels]
+    return model.reading.gold(labels)

@@ -137,7 +137,7 @@ def play(
     """
     points = Points(checked_grid(grid), rounding=rounding, games=tuple(games))
     hiding = Hiding.of(model, hide)
-    if model.reading.normaliser == "none":
+    if not model.reading.decides:
         raise UsageError(
             "the model gives a plain number, so there is no answer to hold it to", "play with a classifier"
         )

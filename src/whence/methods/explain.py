@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings as python_warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, overload
@@ -23,7 +23,9 @@ from whence.methods.question import Method, Question, Scores
 from whence.models.batching import Text, batches, encode, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
-from whence.targets import Contrast, Label, Target, predictions, select
+from whence.progress import Progress, reporter
+from whence.selection import predictions, select
+from whence.targets import Contrast, Label, Target
 
 DEFAULT_METHOD = "integrated_gradients"
 INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a warning
@@ -45,7 +47,7 @@ def explain(
     layers: Layers | None = None,
     seed: int = 0,
     batch_tokens: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
     **options: Any,
 ) -> Explanation | list[Explanation]:
     """Tell which tokens the model's decision rests on.
@@ -64,7 +66,7 @@ def explain(
         layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most, padding included; lower it if memory runs out.
-        progress: called with (texts done, texts in all) after each batch.
+        progress: True draws a bar, a function is called with (method, texts done, texts in all) after each batch.
         options: the method's own; an unknown one is refused with a list of those that exist.
     """
     single = isinstance(texts, (str, tuple))
@@ -74,13 +76,12 @@ def explain(
     encodings = [encode(model, text, place) for place, text in enumerate([texts] if single else texts)]
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
-    with model.held(), torch.inference_mode(False):
+    with model.held(), torch.inference_mode(False), reporter(progress) as report:
         for batch in batches(encodings, plan.batch_tokens):
             for place, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
                 found[place] = explanation
             done += len(batch)
-            if progress is not None:
-                progress(done, len(encodings))
+            report(plan.name, done, len(encodings))
     explanations = [explanation for explanation in found if explanation is not None]
     for explanation in explanations:
         for warning in explanation.warnings:
@@ -188,16 +189,14 @@ def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list
 def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list[Explanation]:
     started = time.perf_counter()
     inputs = model.collate(encodings, at=_character_of(plan.target))
-    states = model.states(inputs, differentiable=plan.method.differentiable)
-    tokens = [encoding.tokens for encoding in encodings]
-    selection = select(plan.target, plan.scale, model.reading, states.logits, tokens)
+    states = model.states(inputs, differentiable=bool(plan.method.differentiable))
+    selection = select(plan.target, plan.scale, model.reading, states.logits, encodings)
     question = Question(model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens)
     scores = plan.method.compute(question, **plan.options)
     if plan.shares:
         scores = _as_shares(scores, inputs)
     seconds = time.perf_counter() - started
-    texts = [(encoding.text, encoding.pair) for encoding in encodings]
-    said = predictions(model.reading, states.logits, inputs.mask, tokens, texts)
+    said = predictions(model.reading, states.logits, inputs.mask, encodings)
     targets = selection.records(question.value.detach())
     total = sum(len(encoding) for encoding in encodings)
     values = _array(scores.values)
@@ -224,6 +223,8 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
                 standard_errors=None if errors is None else _frozen(errors[row, :, : len(encoding)]),
                 completeness_errors=None if missing is None else tuple(float(error) for error in missing[row]),
                 whence_version=version("whence"),
+                warnings=() if scores.warnings is None else tuple(scores.warnings[row]),
+                notes=() if scores.notes is None else tuple(scores.notes[row]),
             ),
             encoding,
         )
@@ -240,7 +241,8 @@ def _character_of(target: Target) -> int | None:
 
 def _as_shares(scores: Scores, inputs: Inputs) -> Scores:
     sizes = scores.values.abs() * inputs.mask[:, None].to(scores.values)
-    return Scores(sizes / sizes.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny))
+    shares = sizes / sizes.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+    return Scores(shares, warnings=scores.warnings, notes=scores.notes)
 
 
 def _array(values: Tensor) -> np.ndarray:
@@ -256,7 +258,7 @@ def _frozen(values: np.ndarray) -> np.ndarray:
 
 def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
     """What a reader of the explanation must know before believing it."""
-    found = []
+    found = list(explanation.warnings)
     if encoding.cut:
         found.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
     silent = [str(layer) for layer, row in zip(explanation.layers, explanation.scores, strict=True) if not row.any()]

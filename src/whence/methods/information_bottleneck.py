@@ -150,7 +150,7 @@ def _loss(
     question: Question, logits: Float[Tensor, "row *token label"], inputs: Inputs, rows: Int[Tensor, " row"]
 ) -> Float[Tensor, " row"]:
     """-log p(target), or the target's squared change where the model gives no probabilities."""
-    if question.selection.reading.normaliser == "none":
+    if not question.selection.reading.decides:
         return (question.selection.rows(rows).of(logits, inputs.mask) - question.value.detach()[rows]).square()
     likelihood = replace(question.selection, scale="log_probability")
     return -likelihood.rows(rows).of(logits, inputs.mask)
@@ -162,6 +162,7 @@ METHOD = Method(
         "information bottleneck", "the share of the state that had to be kept for the decision", signed=False,
         additive=False, low=0.0, high=1.0,
     ),
-    needs="gradients, statistics of states",
+    needs=("gradients", "statistics of states"),
     cost="steps x samples x (1 forward, 1 backward) a layer",
+    differentiable=False,
 )  # fmt: skip

@@ -100,7 +100,7 @@ def evaluate(
     for name, column in {"labels": labels, "rationales": rationales}.items():
         if column is not None and len(column) != len(given):
             raise UsageError(f"{len(column)} {name} for {len(given)} texts", "give one per text")
-    if model.reading.normaliser == "none":
+    if not model.reading.decides:
         raise UsageError("the model gives a plain number, so it takes no decision to explain", "give a classifier")
     hiding = Hiding.of(model, hide)
     encodings = [encode(model, text, index) for index, text in enumerate(given)]
@@ -129,9 +129,7 @@ def evaluate(
         held = [encode(model, text, index) for index, text in enumerate(choosing)]
         before = replace(trial, texts=choosing, encodings=held, gold=None)
         said = explain_quietly(model, trial.texts, Entrant(RANDOM, "control", RANDOM), seed=seed, batch_tokens=budget)
-        targets = None
-        if model.reading.task not in ("question_answering", "token_classification"):
-            targets = [explanation.prediction.index for explanation in said]
+        targets = None if model.reading.per_token else [explanation.prediction.index for explanation in said]
         marks = None if rationales is None else [rationales[index] for index in judged]
         share = marked_share(said, marks)
         if share is None:
