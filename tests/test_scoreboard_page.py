@@ -9,16 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from rich.console import Console
 from typer.testing import CliRunner
 from weighted_words import TEXTS, explained, length, of_tokens, weighted_words
 
+import whence
 from whence.cli import app
+from whence.data import read
+from whence.explanation import ExplainedTarget
 from whence.render.scoreboard_page import page_data, scoreboard_page, texts_page
 from whence.scoreboard.board import Scoreboard
-from whence.scoreboard.evaluate import evaluate
+from whence.scoreboard.evaluate import HELD_OUT, evaluate, set_aside
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -55,7 +59,7 @@ def test_the_terminal_says_the_verdict_first(board: Scoreboard) -> None:
 def test_nothing_is_cut_off_at_80_columns(board: Scoreboard) -> None:
     narrow = shown(board, width=80)
     assert "…" not in narrow
-    for place in board.ranking().places[:3]:
+    for place in board.ranking().standings[:3]:
         assert f"{place.mean.mean:.2f} ±" in narrow
 
 
@@ -75,6 +79,55 @@ def test_the_data_of_the_page(board: Scoreboard) -> None:
     assert {entry["name"] for entry in data["entries"] if entry["flagged"]} == {"length", "random"}
     assert len(data["agreement"]) == len(data["entries"])
     assert data["disputed"][0]["agreement"] <= data["disputed"][-1]["agreement"]
+
+
+def test_the_texts_say_what_was_explained_and_open_on_what_is_to_be_believed(board: Scoreboard, tmp_path: Path) -> None:
+    said = whence.explain(weighted_words(), TEXTS, "leave_one_out")
+    for name in ("leave_one_out", "oracle", HOSTILE):
+        shown = board.explanations(name)
+        assert [each.target.description for each in shown] == ["yes"] * len(TEXTS)
+        assert [each.target.scale for each in shown] == ["logit"] * len(TEXTS)
+        assert [each.target.value for each in shown] == pytest.approx([each.target.value for each in said])
+    assert board.explanations("oracle")[0].target.value != 0
+    board.save(tmp_path)
+    assert Scoreboard.load(tmp_path).texts == board.texts
+    methods = dict.fromkeys(re.findall(r'"name":"(\w+)"', texts_page(replace(board, left_out={}))))
+    names = [name for name in methods if name in {entry.name for entry in board.entries}]
+    assert names[0] == next(name for name in board.verdict.believe)
+    assert set(names[-2:]) == {"oracle", "random"}
+
+
+def test_a_board_of_before_still_loads(board: Scoreboard, tmp_path: Path) -> None:
+    """Without what was explained, with τ under its old name, and with metrics that say less of themselves."""
+    import pyarrow.parquet
+
+    board.save(tmp_path)
+    table = pyarrow.parquet.read_table(tmp_path / "texts.parquet")
+    old = table.drop_columns(["target_description", "target_scale", "target_value"])
+    pyarrow.parquet.write_table(old, tmp_path / "texts.parquet")
+    data = json.loads((tmp_path / "scoreboard.json").read_text())
+    data["agreement"] = data.pop("rank_correlation")
+    for metric in data["metrics"].values():
+        del metric["of"], metric["version"]
+    for entry in data["entries"]:
+        entry["layer"] = "words"
+    (tmp_path / "scoreboard.json").write_text(json.dumps(data))
+    again = Scoreboard.load(tmp_path)
+    assert again.texts[0].target == ExplainedTarget("yes", "probability", board.texts[0].probability)
+    assert again.kinds["sufficiency"] is board.kinds["sufficiency"]
+    assert again.verdict == board.verdict
+    assert again._repr_html_().startswith("<iframe")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_playwright() as engine:
+        started = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
 
 
 @pytest.fixture
@@ -101,7 +154,7 @@ def test_the_page_answers_at_once(browser: Any, folder: Path, board: Scoreboard,
     sizes = tab.evaluate("[...document.querySelectorAll('main *')].map(e => parseFloat(getComputedStyle(e).fontSize))")
     assert tab.evaluate("parseFloat(getComputedStyle(document.getElementById('answer')).fontSize)") == max(sizes)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    places = board.ranking().places
+    places = board.ranking().standings
     assert tab.locator("#ranking .name").all_text_contents() == [place.name for place in places]
     ranks = ["–" if a == 0 else str(a) if a == b else f"{a}–{b}" for a, b in (place.ranks for place in places)]
     assert tab.locator("#ranking .rank").all_text_contents() == ranks
@@ -121,7 +174,7 @@ def test_the_ranking_can_be_by_any_metric_and_a_click_leads_to_the_text(
     tab.set_default_timeout(10_000)
     tab.goto((folder / "scoreboard.html").as_uri())
     tab.select_option("#metric", "sufficiency")
-    wanted = [place.name for place in board.ranking("sufficiency").places]
+    wanted = [place.name for place in board.ranking("sufficiency").standings]
     assert tab.locator("#ranking .name").all_text_contents() == wanted
     tab.locator("#ranking .name", has_text="shapley").click()
     assert "shapley" in tab.text_content("#games-note")
@@ -166,3 +219,39 @@ def test_wrong_use_of_the_command(arguments: list[str], problem: str, tmp_path: 
     result = CliRunner().invoke(app, ["evaluate", "--data", str(file), "--out", str(tmp_path / "out"), *arguments])
     assert result.exit_code != 0
     assert problem in result.stderr
+
+
+def test_the_command_and_python_judge_the_same_texts(tmp_path: Path) -> None:
+    words = ["gorgeous", "dull", "witty", "sad", "fine", "long", "odd"]
+    lines = [f"a {one} and {other} film" for one in words for other in words]
+    file = tmp_path / "reviews.csv"
+    file.write_text("text\n" + "\n".join(lines) + "\n")
+    for limit, n_judged, n_held_out in ((20, 20, 16), (40, 39, 10)):
+        out = tmp_path / str(limit)
+        command = ["evaluate", "--data", str(file), "--methods", "gradient_x_input,grad_cam", "--metrics", "cost",
+                   "--limit", str(limit), "--out", str(out)]  # fmt: skip
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+        by_command = Scoreboard.load(out)
+        texts = [example.as_input for example in read(str(file), limit=limit + HELD_OUT, seed=0)]
+        by_python = evaluate(
+            whence.load(), texts, methods=["gradient_x_input", "grad_cam"], metrics=["cost"], limit=limit
+        )
+        assert [text.text for text in by_command.texts] == [text.text for text in by_python.texts]
+        assert (by_command.n_texts, by_command.settings["n_held_out"]) == (n_judged, n_held_out)
+        np.testing.assert_array_equal(by_command.values["faithfulness"], by_python.values["faithfulness"])
+
+
+@pytest.mark.parametrize("n_texts", [10, 12, 50, 79, 80])
+def test_of_few_texts_every_fifth_is_set_aside(n_texts: int) -> None:
+    assert set_aside(n_texts, None, "best", chooses=True) == list(range(0, n_texts, 5))
+
+
+def test_texts_are_set_aside_by_one_rule() -> None:
+    spread = [int(number * 216 / 16) for number in range(16)]
+    assert set_aside(216, 200, "best", chooses=True) == set_aside(216, 200, "best", chooses=False) == spread
+    assert set_aside(36, 20, "best", chooses=True) == [int(number * 36 / 16) for number in range(16)]
+    assert set_aside(210, 200, "best", chooses=False) == []
+    assert set_aside(216, None, "best", chooses=False) == []
+    assert set_aside(9, None, "best", chooses=True) == []
+    assert set_aside(216, 200, 3, chooses=False) == set_aside(216, 200, "each", chooses=False) == []

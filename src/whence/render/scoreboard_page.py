@@ -18,9 +18,7 @@ import numpy as np
 from whence.explanation import Explanation
 from whence.render.page import embedded, page
 from whence.render.visible import visible
-from whence.scoreboard.board import Scoreboard
-from whence.scoreboard.faithfulness import CURVES, GRID
-from whence.scoreboard.metric_table import METRICS
+from whence.scoreboard.board import CURVES, GRID, Scoreboard
 
 SCHEMA = "whence.scoreboard_page/1"
 TITLE = "Which explanation should I believe?"
@@ -51,8 +49,10 @@ def scoreboard_page(board: Scoreboard, *, texts: str | None = None) -> str:
 
 
 def texts_page(board: Scoreboard) -> str:
-    """The texts of a board with the words of every entry, in the order of the board, to look at one by one."""
-    names = [place.name for place in board.ranking().places]
+    """The texts of a board with the words of every entry, to look at one by one: the one to believe first."""
+    controls = [entry.name for entry in board.entries if entry.kind == "control"]
+    ranked = [each.name for each in board.ranking().standings]
+    names = sorted(ranked, key=lambda name: (name in controls, name not in board.verdict.believe[:1]))
     columns = [board.explanations(name)[:MOST_TEXTS] for name in names]
     explanations: list[Explanation] = [each for row in zip(*columns, strict=True) for each in row]
     return page(explanations, title=f"The texts of the scoreboard of {board.model.id}")
@@ -74,19 +74,19 @@ def page_data(board: Scoreboard, texts: str | None = None) -> dict[str, Any]:
         "warnings": [visible(warning) for warning in board.warnings],
         "leftOut": [[visible(name), visible(reason)] for name, reason in board.left_out.items()],
         "settings": [[visible(str(name)), visible(str(value))] for name, value in board.settings.items()],
-        "metrics": {name: {"title": METRICS[name].title, "group": METRICS[name].group, "better": METRICS[name].better,
-                           "sentence": METRICS[name].sentence} for name in board.metrics},
+        "metrics": {name: {"title": visible(metric.title), "group": metric.group, "better": metric.better,
+                           "sentence": visible(metric.sentence)} for name, metric in board.kinds.items()},
         "entries": _entries(board),
         "rankings": {
             metric: [
-                {"entry": board.place(place.name), "ranks": list(place.ranks)} for place in board.ranking(metric).places
+                {"entry": board.index(each.name), "ranks": list(each.ranks)} for each in board.ranking(metric).standings
             ]
             for metric in board.metrics
-            if METRICS[metric].better is not None
+            if board.kinds[metric].better is not None
         },
         "grid": list(GRID),
         "stages": list(board.stages),
-        "agreement": [[_number(value) for value in row] for row in board.agreement],
+        "agreement": [[_number(value) for value in row] for row in board.rank_correlation],
         "texts": texts,
         "disputed": _disputed(board),
     }  # fmt: skip
@@ -126,13 +126,13 @@ def _disputed(board: Scoreboard) -> list[dict[str, Any]]:
     """The texts on which methods agree least, each with the first words of the best entry and of its opposite."""
     known = np.flatnonzero(np.isfinite(board.discord))
     order = known[np.argsort(-board.discord[known], kind="stable")][:MOST_DISPUTED]
-    best = next(place.name for place in board.ranking().places if place.ranks != (0, 0))
+    best = next(each.name for each in board.ranking().standings if each.ranks != (0, 0))
     own = [place for place, entry in enumerate(board.entries) if entry.kind != "control"]
     shown: dict[str, list[Explanation]] = {}
     found = []
     for place in order.tolist():
         text = board.texts[place]
-        against = board.text_agreement[place, board.place(best), own]
+        against = board.text_rank_correlation[place, board.index(best), own]
         other = board.entries[own[int(np.nanargmin(against))]].name if np.isfinite(against).any() else best
         for name in (best, other):
             shown.setdefault(name, board.explanations(name))
