@@ -14,8 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
+from test_page import data_of
 from typer.testing import CliRunner
 from weighted_words import TEXTS, explained, length, of_tokens, weighted_words
 
@@ -78,8 +80,35 @@ def test_the_data_of_the_page(board: Scoreboard) -> None:
     data = json.loads(json.dumps(page_data(board), allow_nan=False))
     assert data["answer"] == board.verdict.answer
     assert {entry["name"] for entry in data["entries"] if entry["flagged"]} == {"length", "random"}
-    assert len(data["agreement"]) == len(data["entries"])
-    assert data["disputed"][0]["agreement"] <= data["disputed"][-1]["agreement"]
+    assert len(data["correlations"]) == len(data["entries"])
+    assert data["disputed"][0]["correlation"] <= data["disputed"][-1]["correlation"]
+
+
+def test_passes_are_counted_alike_by_page_terminal_and_verdict(board: Scoreboard) -> None:
+    entries = {entry["name"]: entry for entry in page_data(board)["entries"]}
+    forwards, backwards = (board.interval("gradient_x_input", each) for each in ("forwards", "backwards"))
+    assert forwards is not None
+    assert backwards is not None
+    assert backwards.mean > 0
+    passes = forwards.mean + 2 * backwards.mean
+    assert entries["gradient_x_input"]["passes"] == pytest.approx(passes)
+    assert entries["reverse"]["passes"] is None, "it came from elsewhere and does not say what it cost"
+    lines = {line.split()[1]: line.split()[-1] for line in shown(board).splitlines() if line.strip()[:1].isdigit()}
+    assert lines["gradient_x_input"] == f"{passes:.0f}"
+    assert lines["reverse"] == "–"
+
+
+def test_the_texts_open_on_what_is_believed_and_end_with_the_controls(board: Scoreboard) -> None:
+    names = [method["name"] for method in data_of(texts_page(board))["methods"]]
+    assert board.verdict.believe[0] != "oracle"
+    assert names[: len(board.verdict.believe)] == list(board.verdict.believe)
+    assert set(names[-2:]) == {"random", "oracle"}
+    assert len(names) == len(board.entries)
+    nothing = replace(board, values={**board.values, "faithfulness": -np.abs(board.values["faithfulness"])})
+    assert nothing.verdict.believe == ()
+    names = [method["name"] for method in data_of(texts_page(nothing))["methods"]]
+    ranked = [place.name for place in nothing.ranking().places if place.ranks != (0, 0)]
+    assert names[: len(ranked)] == ranked
 
 
 @pytest.fixture(scope="module")
