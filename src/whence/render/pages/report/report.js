@@ -134,7 +134,7 @@ function drawHeading(run) {
     : `${what} ${isByScore(grid.runs) ? "by score" : "× layers"}`;
   const notes = [];
   if (grid.runs.some((each) => each.layers.length > 1))
-    notes.push("Each column is a layer: the embedding output, then the output of each block.");
+    notes.push("Each column is a layer: the embeddings, then the output of each block.");
   notes.push(scaleNote(run, many));
   if (grid.drops.some(Boolean))
     notes.push(
