@@ -88,5 +88,5 @@ def test_wrong_calls_are_refused() -> None:
         bootstrap(np.zeros((0, 2)))
     with pytest.raises(whence.UsageError, match="level must lie between"):
         bootstrap(np.zeros(2), level=95)
-    with pytest.raises(whence.UsageError, match="not one number a text"):
+    with pytest.raises(whence.UsageError, match="not one number per text"):
         paired_difference(np.zeros(2), np.zeros(3))

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "src" / "whence"
 
 # lower parts never import higher ones; parts in one line may import each other
 STOREYS = (
-    ("errors", "units"),
+    ("errors", "units", "progress"),
     ("files", "store", "part_of_speech"),
     ("explanation", "explanation_json"),
     ("metrics",),
@@ -25,8 +25,9 @@ STOREYS = (
     ("data", "embedded"),
     ("models",),
     ("lens",),
+    ("engine",),
     ("methods",),
-    ("testing", "engine", "learned", "attention"),
+    ("testing", "learned", "attention"),
     ("scoreboard",),
     ("render",),
     ("cli",),

@@ -62,7 +62,7 @@ def test_the_terminal_says_the_verdict_first(board: Scoreboard) -> None:
 def test_nothing_is_cut_off_at_80_columns(board: Scoreboard) -> None:
     narrow = shown(board, width=80)
     assert "…" not in narrow
-    for place in board.ranking().places[:3]:
+    for place in board.ranking().standings[:3]:
         assert f"{place.mean.mean:.2f} ±" in narrow
 
 
@@ -107,7 +107,7 @@ def test_the_texts_open_on_what_is_believed_and_end_with_the_controls(board: Sco
     nothing = replace(board, values={**board.values, "faithfulness": -np.abs(board.values["faithfulness"])})
     assert nothing.verdict.believe == ()
     names = [method["name"] for method in data_of(texts_page(nothing))["methods"]]
-    ranked = [place.name for place in nothing.ranking().places if place.ranks != (0, 0)]
+    ranked = [place.name for place in nothing.ranking().standings if place.ranks != (0, 0)]
     assert names[: len(ranked)] == ranked
 
 
@@ -146,7 +146,7 @@ def test_the_page_answers_at_once(browser: Any, folder: Path, board: Scoreboard,
     sizes = tab.evaluate("[...document.querySelectorAll('main *')].map(e => parseFloat(getComputedStyle(e).fontSize))")
     assert tab.evaluate("parseFloat(getComputedStyle(document.getElementById('answer')).fontSize)") == max(sizes)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    places = board.ranking().places
+    places = board.ranking().standings
     assert tab.locator("#ranking .name").all_text_contents() == [place.name for place in places]
     ranks = ["–" if a == 0 else str(a) if a == b else f"{a}–{b}" for a, b in (place.ranks for place in places)]
     assert tab.locator("#ranking .rank").all_text_contents() == ranks
@@ -167,7 +167,7 @@ def test_the_ranking_can_be_by_any_metric_and_a_click_leads_to_the_text(
     tab.set_default_timeout(10_000)
     tab.goto((folder / "scoreboard.html").as_uri())
     tab.select_option("#metric", "sufficiency")
-    wanted = [place.name for place in board.ranking("sufficiency").places]
+    wanted = [place.name for place in board.ranking("sufficiency").standings]
     assert tab.locator("#ranking .name").all_text_contents() == wanted
     tab.locator("#ranking .name", has_text="shapley").click()
     assert "shapley" in tab.text_content("#games-note")

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from whence.data import Example
     from whence.explanation import Layer
     from whence.models.layered import LayeredModel
+    from whence.progress import Report
     from whence.scoreboard.board import Scoreboard
-    from whence.scoreboard.trial import Report
 
 USUAL_LIMIT = 200  # texts: enough for narrow intervals, and minutes of work
 SECONDS_BETWEEN_LINES = 10
@@ -70,16 +70,17 @@ def evaluate(
     everything. Gold labels and people's marks are used where the data has them.
     """
     with errors_reported(debug):
-        from whence.scoreboard.metric_table import chosen_metrics
+        from whence.metrics.table import chosen_metrics
 
         names = None if methods is None else known_methods(_names(methods))
-        chosen_metrics(None if metrics is None else _names(metrics))
+        asked = None if metrics is None else _names(metrics)
+        chosen_metrics(asked)  # a wrong name is told before a model is loaded
         options = _method_options(option or [], probes)
-        examples, choosing = _examples(data, data_dir, split, limit, seed, layer)
+        examples = _examples(data, data_dir, split, limit, seed)
         loaded = load_model(model, task, revision, head)
         board = _evaluate(
-            loaded, examples, methods=names, metrics=None if metrics is None else _names(metrics), options=options,
-            layer=_layer(layer), held_out=choosing, hide=hide, folder=out, seed=seed, batch_tokens=batch_tokens,
+            loaded, examples, methods=names, metrics=asked, options=options, layer=_layer(layer), limit=limit,
+            hide=hide, folder=out, seed=seed, batch_tokens=batch_tokens,
         )  # fmt: skip
         _write(board, out)
         if as_json:
@@ -108,23 +109,13 @@ def _layer(layer: str) -> Layer | str:
     return int(layer) if layer.removeprefix("-").isdecimal() else layer
 
 
-def _examples(
-    data: str, data_dir: Path | None, split: str | None, limit: int, seed: int, layer: str
-) -> tuple[list[Example], list[Any] | None]:
-    """The texts to judge, and others to choose layers on where the data has more than are judged."""
+def _examples(data: str, data_dir: Path | None, split: str | None, limit: int, seed: int) -> list[Example]:
+    """As many texts as are judged, and some more to choose layers on where the data has them."""
     from whence.data import KNOWN, read
     from whence.scoreboard.evaluate import HELD_OUT
 
     where = data_dir if data in KNOWN else None
-    examples = read(data, data_dir=where, split=split, limit=limit + HELD_OUT, seed=seed)
-    if layer != "best" or len(examples) < limit + HELD_OUT:
-        return examples[:limit], None
-    every = len(examples) / HELD_OUT
-    aside = {int(number * every) for number in range(HELD_OUT)}
-    return (
-        [example for place, example in enumerate(examples) if place not in aside],
-        [example.as_input for place, example in enumerate(examples) if place in aside],
-    )
+    return read(data, data_dir=where, split=split, limit=limit + HELD_OUT, seed=seed)
 
 
 def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any) -> Scoreboard:

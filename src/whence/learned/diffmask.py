@@ -182,6 +182,11 @@ class DiffMask:
         """Where probes look: the words and every layer."""
         return self._checked(model).probes.layers
 
+    def content_key(self) -> object:
+        """What tells these probes from others, wherever they came from: their kind and their weights."""
+        fitted = self._fitted()
+        return self.kind, fitted.recipe.special, fitted.probes.state_dict()
+
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write config.json, model.safetensors and a card; `dtype` stores the weights in less precision."""
         folders.save(self._fitted(), Path(folder), dtype)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.engine.result import GameResult, Measure
+from whence.engine.result import GameResult
+from whence.metrics.answered import Measure
 from whence.render.figure import SMALL, WIDTH
 from whence.render.visible import visible
 

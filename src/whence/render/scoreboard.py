@@ -10,7 +10,6 @@ from rich.text import Text
 
 from whence.render.visible import visible
 from whence.scoreboard.board import Entry, Scoreboard
-from whence.scoreboard.metric_table import METRICS
 from whence.scoreboard.verdict import passes_of
 
 _COLUMNS = ("faithfulness", "comprehensiveness", "sufficiency", "randomisation", "auprc")
@@ -40,16 +39,16 @@ def board_view(board: Scoreboard) -> RenderableType:
 
 
 def _table(board: Scoreboard) -> Table:
-    shown = [metric for metric in _COLUMNS if metric in board.metrics]
+    shown = _shown(board)
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for _ in range(len(shown) + 1):
         table.add_column(justify="right", no_wrap=True)
-    heads = [_HEADS[metric].replace(" ", "\n", 1) for metric in shown]
+    heads = [visible(_head(board, metric)).replace(" ", "\n", 1) for metric in shown]
     table.add_row("rank", "method, layer", *heads, "passes", style="dim")
     entries = {entry.name: entry for entry in board.entries}
-    for ranked in board.ranking().places:
+    for ranked in board.ranking().standings:
         entry = entries[ranked.name]
         first, last = ranked.ranks
         rank = "" if entry.kind == "control" else str(first) if first == last else f"{first}–{last}"
@@ -64,6 +63,17 @@ def _table(board: Scoreboard) -> Table:
     return table
 
 
+def _shown(board: Scoreboard) -> list[str]:
+    """The columns of every board, and the metrics of the user's own."""
+    own = [name for name, metric in board.kinds.items() if metric.group == "own"]
+    return [*(metric for metric in _COLUMNS if metric in board.metrics), *own]
+
+
+def _head(board: Scoreboard, metric: str) -> str:
+    arrows = {"higher": "↑", "lower": "↓", None: "·"}
+    return _HEADS.get(metric) or f"{board.kinds[metric].title} {arrows[board.kinds[metric].better]}"
+
+
 def _cell(board: Scoreboard, entry: Entry, metric: str) -> Text:
     found = board.interval(entry.name, metric)
     if found is None:
@@ -75,8 +85,8 @@ def _cell(board: Scoreboard, entry: Entry, metric: str) -> Text:
 
 
 def _legend(board: Scoreboard) -> str:
-    shown = [metric for metric in _COLUMNS if metric in board.metrics]
-    parts = [f"{_HEADS[metric][:-2]}: {METRICS[metric].sentence}" for metric in shown]
+    shown = _shown(board)
+    parts = [f"{visible(_head(board, metric))[:-2]}: {visible(board.kinds[metric].sentence)}" for metric in shown]
     return (
         "Ranks that the texts leave open are given as a range (paired tests, Holm, 5 %). "
         f"± is half the 95 % interval. {'. '.join(parts)}. passes: per text, a backward one counts as two. "

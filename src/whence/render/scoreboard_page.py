@@ -11,9 +11,7 @@ from whence.render.page import page
 from whence.render.shell import finite, shell
 from whence.render.visible import shortened, visible
 from whence.render.wording import options_words
-from whence.scoreboard.board import Scoreboard
-from whence.scoreboard.faithfulness import CURVES, GRID
-from whence.scoreboard.metric_table import METRICS
+from whence.scoreboard.board import CURVES, GRID, Scoreboard
 from whence.scoreboard.verdict import passes_of
 
 SCHEMA = "whence.scoreboard_page/2"
@@ -33,7 +31,7 @@ def scoreboard_page(board: Scoreboard, *, texts: str | None = None) -> str:
 def texts_page(board: Scoreboard) -> str:
     """The texts of a board with the words of every entry, to look at one by one: the believed first, controls last."""
     believed, controls = board.verdict.believe, {each.name for each in board.entries if each.kind == "control"}
-    ranked = [place.name for place in board.ranking().places if place.name not in believed]
+    ranked = [each.name for each in board.ranking().standings if each.name not in believed]
     names = [*believed, *sorted(ranked, key=controls.__contains__)]
     columns = [board.explanations(name)[:MOST_TEXTS] for name in names]
     explanations: list[Explanation] = [each for row in zip(*columns, strict=True) for each in row]
@@ -54,19 +52,19 @@ def page_data(board: Scoreboard, texts: str | None = None) -> dict[str, Any]:
         "warnings": [visible(warning) for warning in board.warnings],
         "leftOut": [[visible(name), visible(reason)] for name, reason in board.left_out.items()],
         "settings": [[visible(str(name)), visible(str(value))] for name, value in board.settings.items()],
-        "metrics": {name: {"title": METRICS[name].title, "group": METRICS[name].group, "better": METRICS[name].better,
-                           "sentence": METRICS[name].sentence} for name in board.metrics},
+        "metrics": {name: {"title": visible(metric.title), "better": metric.better, "sentence": visible(metric.sentence)}
+                    for name, metric in board.kinds.items()},
         "entries": _entries(board),
         "rankings": {
             metric: [
-                {"entry": board.place(each.name), "ranks": list(each.ranks)} for each in board.ranking(metric).places
+                {"entry": board.index(each.name), "ranks": list(each.ranks)} for each in board.ranking(metric).standings
             ]
             for metric in board.metrics
-            if METRICS[metric].better is not None
+            if board.kinds[metric].better is not None
         },
         "grid": list(GRID),
         "stages": list(board.stages),
-        "correlations": [[finite(value, 6) for value in row] for row in board.agreement],
+        "correlations": [[finite(value, 6) for value in row] for row in board.rank_correlation],
         "texts": texts,
         "disputed": _disputed(board),
     }  # fmt: skip
@@ -107,13 +105,13 @@ def _disputed(board: Scoreboard) -> list[dict[str, Any]]:
     """The texts on which methods disagree most, each with the first words of the best entry and of its opposite."""
     known = np.flatnonzero(np.isfinite(board.discord))
     order = known[np.argsort(-board.discord[known], kind="stable")][:MOST_DISPUTED]
-    best = next(each.name for each in board.ranking().places if each.ranks != (0, 0))
+    best = next(each.name for each in board.ranking().standings if each.ranks != (0, 0))
     own = [index for index, entry in enumerate(board.entries) if entry.kind != "control"]
     shown: dict[str, list[Explanation]] = {}
     found = []
     for index in order.tolist():
         text = board.texts[index]
-        against = board.text_agreement[index, board.place(best), own]
+        against = board.text_rank_correlation[index, board.index(best), own]
         other = board.entries[own[int(np.nanargmin(against))]].name if np.isfinite(against).any() else best
         for name in (best, other):
             shown.setdefault(name, board.explanations(name))

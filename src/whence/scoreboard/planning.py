@@ -81,7 +81,7 @@ def plan(
         _enter(found, replace(entrant, layers=explanation.layers), explanation.meaning, each=layer == "each")
     for name, given in explanations.items():
         if len(given) != n_texts:
-            raise UsageError(f"{name} has {len(given)} explanations for {n_texts} texts", "give one a text")
+            raise UsageError(f"{name} has {len(given)} explanations for {n_texts} texts", "give one per text")
         if name in found.meanings:
             raise UsageError(f"two entrants are called {name!r}", "give the explanations another name")
         layers = (given[0].layers[0],)
