@@ -111,6 +111,15 @@ def test_the_texts_open_on_what_is_believed_and_end_with_the_controls(board: Sco
     assert names[: len(ranked)] == ranked
 
 
+def test_the_texts_say_what_was_explained(board: Scoreboard) -> None:
+    for entry, text in zip(data_of(texts_page(board))["texts"], board.texts, strict=True):
+        for run in entry["runs"]:
+            assert run["target"]["value"] == pytest.approx(text.target.value)
+            assert run["target"]["words"].endswith(f"of {text.target.description}")
+    values = [text.target.value for text in board.texts]
+    assert len(set(values)) > 1, "a number of its own for every text, and not 0 for all"
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")

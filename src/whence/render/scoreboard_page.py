@@ -52,8 +52,10 @@ def page_data(board: Scoreboard, texts: str | None = None) -> dict[str, Any]:
         "warnings": [visible(warning) for warning in board.warnings],
         "leftOut": [[visible(name), visible(reason)] for name, reason in board.left_out.items()],
         "settings": [[visible(str(name)), visible(str(value))] for name, value in board.settings.items()],
-        "metrics": {name: {"title": visible(metric.title), "better": metric.better, "sentence": visible(metric.sentence)}
-                    for name, metric in board.kinds.items()},
+        "metrics": {
+            name: {"title": visible(kind.title), "better": kind.better, "sentence": visible(kind.sentence)}
+            for name, kind in board.kinds.items()
+        },
         "entries": _entries(board),
         "rankings": {
             metric: [
@@ -67,7 +69,7 @@ def page_data(board: Scoreboard, texts: str | None = None) -> dict[str, Any]:
         "correlations": [[finite(value, 6) for value in row] for row in board.rank_correlation],
         "texts": texts,
         "disputed": _disputed(board),
-    }  # fmt: skip
+    }
 
 
 def _entries(board: Scoreboard) -> list[dict[str, Any]]:
