@@ -251,7 +251,7 @@ def test_methods_are_compared(tiny_folder: str) -> None:
     command = ["compare", "an unhappy film", "--model", tiny_folder, "--methods", "gradient_x_input, lime,random"]
     result = done(*command, "-o", "samples=20")
     assert "1 gradient_x_input" in result.stdout
-    assert "Spearman" in result.stdout
+    assert "Kendall's τ-b" in result.stdout
     found = objects(done(*command, "--json", "--option", "samples=20", "--target", "bad"))
     assert [data["method"] for data in found] == ["gradient_x_input", "lime", "random"]
     assert found[1]["options"]["samples"] == 20  # and the others have no such option

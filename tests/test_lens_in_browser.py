@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from made_explanations import made
-from test_lens import made_lens, poisoned
+from test_lens import follower, made_lens, poisoned
 from test_page import HOSTILE
 
 from whence.render.page import page as page_of
@@ -47,7 +47,7 @@ def test_a_lens_alone_shows_the_lens_and_nothing_of_an_explanation(show: Open) -
     assert tab.locator("#lens .lens-row .label").all_text_contents() == ["[CLS]", "a", "good", "film", "[SEP]"]
     assert tab.locator(".lens-square").all_text_contents() == ["good"] * 15
     assert tab.locator(".lens-head").all_text_contents() == ["embedding", "1", "2", *["0.0 %"] * 3]
-    for hidden in ("#decision", "#controls", ".views", "#agreement", "#open-help", "#warnings"):
+    for hidden in ("#decision", "#controls", ".views", "#correlation", "#open-help", "#warnings"):
         assert tab.is_hidden(hidden), hidden
     assert "some/head" in tab.text_content("#lens-note")
     assert "some/model" in tab.text_content("#facts")
@@ -83,9 +83,23 @@ def test_colour_says_how_likely_and_bold_that_it_is_the_token_itself(show: Open)
     tab = show(lens.to_html())
     found = tab.eval_on_selector_all(".lens-square", "all => all.map(s => s.style.getPropertyValue('--share'))")
     assert set(found) == {"0.600"}
-    bold = tab.eval_on_selector_all(".lens-square.own", "all => all.map(s => getComputedStyle(s).fontWeight)")
+    bold = tab.eval_on_selector_all(".lens-square.right", "all => all.map(s => getComputedStyle(s).fontWeight)")
     assert bold == ["650"]
     assert tab.locator(".lens-head").all_text_contents()[3:] == ["0.0 %", "33.3 %", "0.0 %"]
+
+
+def test_a_head_that_says_what_follows_is_not_doubted_for_it(show: Open) -> None:
+    tab = show(follower().to_html())
+    assert tab.locator(".lens-head").all_text_contents()[3:] == ["50.0 %"] * 3
+    note = tab.text_content("#lens-note")
+    assert "as themselves" not in note
+    assert "bold where it is the token that follows" in note
+    bold = tab.eval_on_selector_all(".lens-square.right", "all => all.map(s => s.parentNode.dataset.row)")
+    assert bold == ["1"] * 3  # "good", where "film" is said
+    tab.hover('.lens-row[data-row="1"] [data-column="0"]')
+    assert tab.text_content("#tip").endswith("the nextrank 1, 25.0 %")
+    tab.hover('.lens-row[data-row="3"] [data-column="0"]')
+    assert tab.text_content("#tip").endswith("the nextnothing follows")
 
 
 def test_a_lens_follows_the_text_that_is_shown(show: Open) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from rich.console import Console
+from test_page import data_of
 from typer.testing import CliRunner
 from weighted_words import TEXTS, explained, length, of_tokens, weighted_words
 
@@ -77,8 +78,44 @@ def test_the_data_of_the_page(board: Scoreboard) -> None:
     data = json.loads(json.dumps(page_data(board), allow_nan=False))
     assert data["answer"] == board.verdict.answer
     assert {entry["name"] for entry in data["entries"] if entry["flagged"]} == {"length", "random"}
-    assert len(data["agreement"]) == len(data["entries"])
-    assert data["disputed"][0]["agreement"] <= data["disputed"][-1]["agreement"]
+    assert len(data["correlations"]) == len(data["entries"])
+    assert data["disputed"][0]["correlation"] <= data["disputed"][-1]["correlation"]
+
+
+def test_passes_are_counted_alike_by_page_terminal_and_verdict(board: Scoreboard) -> None:
+    entries = {entry["name"]: entry for entry in page_data(board)["entries"]}
+    forwards, backwards = (board.interval("gradient_x_input", each) for each in ("forwards", "backwards"))
+    assert forwards is not None
+    assert backwards is not None
+    assert backwards.mean > 0
+    passes = forwards.mean + 2 * backwards.mean
+    assert entries["gradient_x_input"]["passes"] == pytest.approx(passes)
+    assert entries["reverse"]["passes"] is None, "it came from elsewhere and does not say what it cost"
+    lines = {line.split()[1]: line.split()[-1] for line in shown(board).splitlines() if line.strip()[:1].isdigit()}
+    assert lines["gradient_x_input"] == f"{passes:.0f}"
+    assert lines["reverse"] == "–"
+
+
+def test_the_texts_open_on_what_is_believed_and_end_with_the_controls(board: Scoreboard) -> None:
+    names = [method["name"] for method in data_of(texts_page(board))["methods"]]
+    assert board.verdict.believe[0] != "oracle"
+    assert names[: len(board.verdict.believe)] == list(board.verdict.believe)
+    assert set(names[-2:]) == {"random", "oracle"}
+    assert len(names) == len(board.entries)
+    nothing = replace(board, values={**board.values, "faithfulness": -np.abs(board.values["faithfulness"])})
+    assert nothing.verdict.believe == ()
+    names = [method["name"] for method in data_of(texts_page(nothing))["methods"]]
+    ranked = [place.name for place in nothing.ranking().standings if place.ranks != (0, 0)]
+    assert names[: len(ranked)] == ranked
+
+
+def test_the_texts_say_what_was_explained(board: Scoreboard) -> None:
+    for entry, text in zip(data_of(texts_page(board))["texts"], board.texts, strict=True):
+        for run in entry["runs"]:
+            assert run["target"]["value"] == pytest.approx(text.target.value)
+            assert run["target"]["words"].endswith(f"of {text.target.description}")
+    values = [text.target.value for text in board.texts]
+    assert len(set(values)) > 1, "a number of its own for every text, and not 0 for all"
 
 
 def test_the_texts_say_what_was_explained_and_open_on_what_is_to_be_believed(board: Scoreboard, tmp_path: Path) -> None:

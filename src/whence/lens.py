@@ -36,8 +36,10 @@ class Lens:
 
     `words[i][j]` are the tokens that the head finds likeliest in the state of `tokens[j]` at `layers[i]`, likeliest
     first, as they are written in a text, with their `ids` and `probabilities`. `own_probabilities` and `own_ranks` tell
-    the same of the token that stands there (rank 1 is the likeliest): where they are poor, the head does not read this
-    layer, and what is decoded there means little. A head with `next_token` was trained to say what follows.
+    the same of the token that stands there (rank 1 is the likeliest): where they are poor, a head that fills in tokens
+    does not read this layer, and what is decoded there means little. A head with `next_token` was trained to say what
+    follows, and is judged by that: `following_probabilities[i, j]` and `following_ranks[i, j]` tell of `tokens[j + 1]`
+    in the state of `tokens[j]`, so they have one column less; for other heads they are None.
     """
 
     text: str
@@ -53,6 +55,8 @@ class Lens:
     head: str
     next_token: bool
     warnings: tuple[str, ...] = ()
+    following_probabilities: Float[np.ndarray, "layer follower"] | None = None
+    following_ranks: Int[np.ndarray, "layer follower"] | None = None
 
     @property
     def read_back(self) -> Float[np.ndarray, " layer"]:
@@ -60,6 +64,33 @@ class Lens:
         mine = [not token.special for token in self.tokens]
         shares: Float[np.ndarray, " layer"] = (self.own_ranks[:, mine] == 1).mean(axis=1)
         return shares
+
+    @property
+    def read_ahead(self) -> Float[np.ndarray, " layer"] | None:
+        """At each layer the share of the text's tokens, special ones left out, that the head says before they come.
+
+        None for a head that was not trained to say what follows, and where nothing follows.
+        """
+        mine = [not token.special for token in self.tokens[1:]]
+        if self.following_ranks is None or not any(mine):
+            return None
+        shares: Float[np.ndarray, " layer"] = (self.following_ranks[:, mine] == 1).mean(axis=1)
+        return shares
+
+    @property
+    def sought_probabilities(self) -> Float[np.ndarray, "layer token"]:
+        """Of the token that the head is there to say: the one that stands there, or the next; 0 after the last."""
+        return self._sought(self.own_probabilities, self.following_probabilities)
+
+    @property
+    def sought_ranks(self) -> Int[np.ndarray, "layer token"]:
+        """The ranks that belong to `sought_probabilities`; 0 where there is no such token."""
+        return self._sought(self.own_ranks, self.following_ranks)
+
+    def _sought(self, own: np.ndarray, following: np.ndarray | None) -> np.ndarray:
+        if not self.next_token:
+            return own
+        return np.zeros_like(own) if following is None else np.pad(following, ((0, 0), (0, 1)))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON types."""
@@ -75,6 +106,9 @@ class Lens:
             "own_probabilities": self.own_probabilities.tolist(),
             "own_ranks": self.own_ranks.tolist(),
             "read_back": self.read_back.tolist(),
+            "following_probabilities": _listed(self.following_probabilities),
+            "following_ranks": _listed(self.following_ranks),
+            "read_ahead": _listed(self.read_ahead),
             "model": vars(self.model),
             "head": self.head,
             "next_token": self.next_token,
@@ -178,8 +212,10 @@ def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Le
     inputs = collate([encoding], model.tokenizer.padding, anywhere, model.device)
     head.check_ids(inputs.ids)
     states = model.states(inputs)
-    found = [_read(head, states.at(layer)[0].detach(), inputs.ids[0], k) for layer in asked]
-    ids, probabilities, own_probabilities, own_ranks = (np.stack(parts) for parts in zip(*found, strict=True))
+    own = inputs.ids[0]
+    sought = torch.stack([own, own.roll(-1)] if head.next_token else [own], dim=1)
+    found = [_read(head, states.at(layer)[0].detach(), sought, k) for layer in asked]
+    ids, probabilities, chances, ranks = (np.stack(parts) for parts in zip(*found, strict=True))
     if not np.isfinite(probabilities).all():
         raise NonFiniteError("the head gives numbers that are not finite", "the model's numbers overflow; try float32")
     names = _names(model, set(ids.ravel().tolist()))
@@ -196,30 +232,34 @@ def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Le
         words=tuple(tuple(tuple(names[number] for number in top) for top in layer) for layer in ids.tolist()),
         ids=ids,
         probabilities=probabilities,
-        own_probabilities=own_probabilities,
-        own_ranks=own_ranks,
+        own_probabilities=chances[..., 0],
+        own_ranks=ranks[..., 0],
         model=model.record,
         head=head.name,
         next_token=head.next_token,
         warnings=tuple(warnings),
+        following_probabilities=chances[:, :-1, 1] if head.next_token else None,
+        following_ranks=ranks[:, :-1, 1] if head.next_token else None,
     )
 
 
 def _read(
-    head: Head, states: Float[Tensor, "token hidden"], own: Int[Tensor, " token"], k: int
+    head: Head, states: Float[Tensor, "token hidden"], sought: Int[Tensor, "token which"], k: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of each state the k likeliest ids with their probabilities, and the probability and rank of its own token."""
+    """Of each state the k likeliest ids with their probabilities, and the probability and rank of each token sought."""
     parts = []
     for rows, logits in head.in_blocks(states):
         top = logits.topk(k, dim=-1)
-        mine = logits.gather(1, own[rows, None])
-        ranks = 1 + (logits > mine).sum(dim=-1)
+        mine = logits.gather(1, sought[rows])
+        ranks = 1 + torch.stack([(logits > each[:, None]).sum(dim=-1) for each in mine.unbind(1)], dim=1)
         denominators = log_denominators_(logits)
-        parts.append((top.indices, (top.values - denominators).exp(), (mine - denominators).exp()[:, 0], ranks))
-    ids, probabilities, own_probabilities, own_ranks = (
-        torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True)
-    )
-    return ids, probabilities, own_probabilities, own_ranks
+        parts.append((top.indices, (top.values - denominators).exp(), (mine - denominators).exp(), ranks))
+    ids, probabilities, chances, all_ranks = (torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True))
+    return ids, probabilities, chances, all_ranks
+
+
+def _listed(table: np.ndarray | None) -> list[Any] | None:
+    return None if table is None else table.tolist()
 
 
 def _names(model: LayeredModel, ids: set[int]) -> dict[int, str]:

@@ -115,7 +115,7 @@ def _tied(board: Scoreboard, best: str, tied: Sequence[str]) -> Iterator[str]:
         return
     yield f"A tie: {_names(tied)} cannot be told apart from {best} on {board.n_texts} texts."
     cheap = _cheapest(board, [best, *tied])
-    costs = {name: _passes(board, name) for name in (best, cheap)}
+    costs = {name: passes_of(board, name) for name in (best, cheap)}
     if cheap != best and costs[cheap] and costs[best] / costs[cheap] >= MANY_TIMES:
         yield f"{cheap} takes {costs[cheap]:.0f} passes per text, {best} {costs[best]:.0f}."
 
@@ -215,11 +215,11 @@ def _caveat(board: Scoreboard) -> Iterator[str]:
 
 
 def _cheapest(board: Scoreboard, names: Sequence[str]) -> str:
-    return min(names, key=lambda name: _passes(board, name) or np.inf)
+    return min(names, key=lambda name: passes_of(board, name) or np.inf)
 
 
-def _passes(board: Scoreboard, name: str) -> float:
-    """Forward passes per text, and backward ones, which cost about twice as much; 0 where unknown."""
+def passes_of(board: Scoreboard, name: str) -> float:
+    """Forward passes per text, and backward ones twice, since they cost about twice as much; 0 where unknown."""
     found = [board.interval(name, metric) if metric in board.metrics else None for metric in ("forwards", "backwards")]
     forwards, backwards = (0.0 if each is None else each.mean for each in found)
     return forwards + 2 * backwards

@@ -18,18 +18,18 @@ const grid = {
 
 /** Columns: a square for each layer, or a bar where a method has one layer; alone, also a bar for the layer shown. */
 function columnsOf(runs) {
-  return runs.flatMap((run, place) => {
-    if (run.layers.length === 1) return [{ run: place, layer: 0, kind: "bar" }];
-    const squares = run.layers.map((_, layer) => ({ run: place, layer, kind: "square" }));
-    return runs.length > 1 ? squares : [...squares, { run: place, layer: null, kind: "bar" }];
+  return runs.flatMap(({ layers }, run) => {
+    if (layers.length === 1) return [{ run, layer: 0, kind: "bar" }];
+    const squares = layers.map((_, layer) => ({ run, layer, kind: "square" }));
+    return runs.length > 1 ? squares : [...squares, { run, layer: null, kind: "bar" }];
   });
 }
 
 /** Tracks of a row: the label, then the columns of each method with a gap between methods. */
 function tracksOf(runs, columns) {
   const bar = runs.length > 1 ? "minmax(7.5rem, 16rem)" : "minmax(8rem, 26rem)";
-  const several = runs.map((run, place) => {
-    const mine = columns.filter((column) => column.run === place);
+  const several = runs.map((_, run) => {
+    const mine = columns.filter((column) => column.run === run);
     const squares = mine.filter((column) => column.kind === "square").length;
     const widest = squares > 16 || runs.length > 1 ? "2.2rem" : "3.2rem";
     return `${squares ? `repeat(${squares}, minmax(1.35rem, ${widest}))` : ""} ${mine.length > squares ? bar : ""}`;
@@ -37,12 +37,11 @@ function tracksOf(runs, columns) {
   return `var(--label) ${several.join(" 1.1rem ")}`;
 }
 
-/** `shown` holds runs, tables, full strengths, drops and targets, one a method shown; see `report.js`. */
-function drawMap(shown, pieces) {
-  const { runs } = shown;
+/** `shown` holds the pieces, and of each method shown its run, table, full strengths and drops; see `report.js`. */
+function drawMap(shown) {
+  const { runs, pieces } = shown;
   Object.assign(grid, {
     ...shown,
-    pieces,
     columns: columnsOf(runs),
     reach: runs.map((run, at) => reachOf(run, shown.tables[at], shown.full[at])),
   });
@@ -69,16 +68,13 @@ function headRows() {
   const several = grid.runs.length > 1;
   const rows = [];
   if (several) {
-    const names = grid.runs.flatMap((run, place) => {
-      const wide = grid.columns.filter((column) => column.run === place).length;
-      const button = node(
-        "button",
-        { type: "button", class: "method-name", "data-run": place, tabindex: -1 },
-        visible(run.about.label),
-      );
+    const names = grid.runs.flatMap(({ about }, run) => {
+      const wide = grid.columns.filter((column) => column.run === run).length;
+      const attributes = { type: "button", class: "method-name", "data-run": run, tabindex: -1 };
+      const button = node("button", attributes, about.label);
       const cell = node("div", { role: "columnheader", "aria-colspan": wide, class: "method-head" }, button);
       cell.style.gridColumn = `span ${wide}`;
-      return place ? [node("div", { class: "gap", role: "presentation" }), cell] : [cell];
+      return run ? [node("div", { class: "gap", role: "presentation" }), cell] : [cell];
     });
     rows.push(
       node(
@@ -89,7 +85,7 @@ function headRows() {
       ),
     );
   }
-  const cells = grid.columns.flatMap((column, place) => {
+  const cells = grid.columns.flatMap((column, at) => {
     const { layers } = grid.runs[column.run];
     const name = column.layer === null ? "" : layerShort(layers[column.layer]);
     const long = typeof name === "string" && !/^\d+$/.test(name);
@@ -100,12 +96,12 @@ function headRows() {
       {
         role: "columnheader",
         class: `layer-head ${column.kind}-head`,
-        "data-column": place,
-        "aria-colindex": place + 2,
+        "data-column": at,
+        "aria-colindex": at + 2,
       },
       label,
     );
-    return gapBefore(place) ? [node("div", { class: "gap", role: "presentation" }), cell] : [cell];
+    return gapBefore(at) ? [node("div", { class: "gap", role: "presentation" }), cell] : [cell];
   });
   rows.push(
     node(
@@ -118,7 +114,7 @@ function headRows() {
   return rows;
 }
 
-const gapBefore = (place) => place > 0 && grid.columns[place].run !== grid.columns[place - 1].run;
+const gapBefore = (at) => at > 0 && grid.columns[at].run !== grid.columns[at - 1].run;
 
 const rowHeight = () => 1.75 * parseFloat(getComputedStyle(document.documentElement).fontSize);
 
@@ -133,18 +129,18 @@ function drawRows(all = false) {
     last = Math.min(count - 1, Math.ceil((grid.scroller.scrollTop + grid.scroller.clientHeight) / height) + SPARE);
   }
   grid.body.style.height = `${count * 1.75}rem`;
-  for (const [place, row] of grid.rows) {
-    if ((place < first || place > last) && !row.contains(document.activeElement)) {
+  for (const [index, row] of grid.rows) {
+    if ((index < first || index > last) && !row.contains(document.activeElement)) {
       row.remove();
-      grid.rows.delete(place);
+      grid.rows.delete(index);
     }
   }
-  for (let place = first; place <= last; place += 1) {
-    if (grid.rows.has(place)) continue;
-    const row = drawRow(place);
-    const after = [...grid.rows.keys()].filter((other) => other > place);
+  for (let index = first; index <= last; index += 1) {
+    if (grid.rows.has(index)) continue;
+    const row = drawRow(index);
+    const after = [...grid.rows.keys()].filter((other) => other > index);
     grid.body.insertBefore(row, after.length ? grid.rows.get(Math.min(...after)) : null);
-    grid.rows.set(place, row);
+    grid.rows.set(index, row);
   }
   const { row, column } = grid.focus;
   const stop = grid.rows.get(row) ?? grid.rows.get(first);
@@ -152,8 +148,8 @@ function drawRows(all = false) {
   if (stop) stop.querySelector(`[data-column="${column}"]`).tabIndex = 0;
 }
 
-function drawRow(place) {
-  const piece = grid.pieces[place];
+function drawRow(index) {
+  const piece = grid.pieces[index];
   const label = node("div", {
     role: "rowheader",
     class: piece.special ? "label special" : "label",
@@ -170,25 +166,25 @@ function drawRow(place) {
     });
     if (column.kind === "bar")
       cell.append(node("span", { class: "figure" }), node("span", { class: "track" }, node("span", { class: "fill" })));
-    fillCell(cell, place, column);
+    fillCell(cell, index, column);
     return gapBefore(at) ? [node("div", { class: "gap", role: "presentation" }), cell] : [cell];
   });
   const row = node(
     "div",
-    { role: "row", class: "row", "data-row": place, "aria-rowindex": place + (grid.runs.length > 1 ? 3 : 2) },
+    { role: "row", class: "row", "data-row": index, "aria-rowindex": index + (grid.runs.length > 1 ? 3 : 2) },
     label,
     ...cells,
   );
-  row.style.top = `${place * 1.75}rem`;
+  row.style.top = `${index * 1.75}rem`;
   return row;
 }
 
 const layerOf = (column) => column.layer ?? grid.now[column.run];
 
-function fillCell(cell, place, column) {
+function fillCell(cell, index, column) {
   const layer = layerOf(column);
   const run = grid.runs[column.run];
-  const score = grid.tables[column.run][layer][place];
+  const score = grid.tables[column.run][layer][index];
   const share = shareOf(score, grid.full[column.run][layer]);
   cell.style.setProperty("--share", Math.abs(share).toFixed(3));
   cell.classList.toggle("against", run.meaning.signed && score < 0);
@@ -197,10 +193,10 @@ function fillCell(cell, place, column) {
     "now",
     column.kind === "square" && layer === grid.now[column.run] && column.run === grid.chosen,
   );
-  const names = [shortened(grid.pieces[place].label, 60), layerName(run.layers[layer])];
-  if (grid.runs.length > 1) names.push(visible(run.about.label));
+  const names = [shortened(grid.pieces[index].label, 60), layerName(run.layers[layer])];
+  if (grid.runs.length > 1) names.push(run.about.label);
   cell.setAttribute("aria-label", `${names.join(", ")}: ${number(score, undefined, run.meaning.signed)}`);
-  if (column.kind === "square") markDrop(cell, place, column);
+  if (column.kind === "square") markDrop(cell, index, column);
   else fillBar(cell, score, share, column.run, layer);
 }
 
@@ -217,10 +213,10 @@ function fillBar(cell, score, share, at, layer) {
 }
 
 /** The line that says where pieces are dropped: upright in a row, level where the next row differs. */
-function markDrop(cell, place, column) {
+function markDrop(cell, index, column) {
   const drops = grid.drops[column.run];
   if (!drops) return;
-  const [mine, above] = [drops[place], place ? drops[place - 1] : drops[place]];
+  const [mine, above] = [drops[index], drops[index && index - 1]];
   cell.classList.toggle("drop-left", column.layer === mine);
   cell.classList.toggle("drop-right", mine === grid.runs[column.run].layers.length && column.layer === mine - 1);
   cell.classList.toggle("drop-top", column.layer >= Math.min(mine, above) && column.layer < Math.max(mine, above));
@@ -229,12 +225,12 @@ function markDrop(cell, place, column) {
 /** The layer shown has changed: only the outline and the bars follow. */
 function moveNow(now, chosen) {
   Object.assign(grid, { now, chosen });
-  for (const [place, row] of grid.rows) {
+  for (const [index, row] of grid.rows) {
     for (const cell of row.querySelectorAll('[role="gridcell"]')) {
       const column = grid.columns[Number(cell.dataset.column)];
       if (column.kind === "square")
         cell.classList.toggle("now", layerOf(column) === now[column.run] && column.run === chosen);
-      else if (column.layer === null) fillCell(cell, place, column);
+      else if (column.layer === null) fillCell(cell, index, column);
     }
   }
   for (const head of grid.element.querySelectorAll(".layer-head")) {
@@ -291,7 +287,30 @@ function stepOf(event, { row, column }, rows, columns) {
 
 /** The row and column of the square an event came from, or null. */
 function cellOf(target) {
-  const cell = target instanceof Element ? target.closest('[role="gridcell"]') : null;
-  if (!cell || !grid.element.contains(cell)) return null;
-  return { cell, row: Number(cell.parentNode.dataset.row), column: Number(cell.dataset.column) };
+  const cell = target instanceof Element ? target.closest('[role="gridcell"][data-column]') : null;
+  return cell && { cell, row: Number(cell.parentNode.dataset.row), column: Number(cell.dataset.column) };
+}
+
+/** Squares that are pointed at, clicked, or walked by keys: each shows its note; `move` puts the focus on one. */
+function listenToCells(table, countColumns, move, showNote) {
+  const on = (event, act) =>
+    table.element.addEventListener(event, (happened) => {
+      const found = cellOf(happened.target);
+      if (found) act(found, happened);
+    });
+  on("focusin", (found) => {
+    table.focus = { row: found.row, column: found.column };
+    showNote(found);
+  });
+  on("click", ({ row, column }) => move(row, column));
+  on("pointerover", showNote);
+  on("keydown", (_, event) => {
+    const step = event.altKey || event.metaKey ? null : stepOf(event, table.focus, table.pieces.length, countColumns());
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    move(...step);
+  });
+  table.element.addEventListener("focusout", hideTip);
+  table.element.addEventListener("pointerleave", hideTip);
 }

@@ -13,7 +13,7 @@ const state = {
 };
 let text = null; // the text shown, opened
 let every = []; // its pieces, special ones too
-let marks = []; // its marks: [element, places of pieces]
+let marks = []; // its marks: [element, indices of pieces]
 let tables = []; // scores by run, layer and piece
 let fulls = []; // full strength by run and layer
 
@@ -22,10 +22,15 @@ const chosenRun = () =>
     0,
     text.runs.findIndex((run) => run.method === state.method),
   );
-const layerNow = (run) => nearestLayer(run, state.layer ?? startOf(run));
 
-/** Where one begins to read: the layer nearest the input; with keep probabilities the last, where all is settled. */
-const startOf = (run) => (run.about.keep ? run.layers[run.layers.length - 1] : run.layers[0]);
+/** What is shown beside each other: the first step until a layer is chosen; see `_steps` in page.py. */
+const stepNow = () =>
+  Math.max(
+    0,
+    text.entry.steps.findIndex(({ layer }) => layer === state.layer),
+  );
+/** The index of the layer that is shown of the run `at`. */
+const layerNow = (at) => text.entry.steps[stepNow()].at[at];
 
 function showText(index) {
   state.index = index;
@@ -37,13 +42,8 @@ function showText(index) {
     drawFacts(text, null);
     return;
   }
-  byId("method").replaceChildren(
-    ...text.runs.map((run) => {
-      const option = node("option", { value: run.method });
-      option.textContent = visible(shortened(run.about.label, 80));
-      return option;
-    }),
-  );
+  const options = text.runs.map((run) => node("option", { value: run.method }, shortened(run.about.label, 80)));
+  byId("method").replaceChildren(...options);
   byId("method-control").hidden = text.runs.length < 2;
   byId("view-control").hidden = text.runs.length < 2;
   grid.focus = { row: 0, column: 0 };
@@ -57,7 +57,7 @@ function showText(index) {
 
 /** Another text, or the same one cut otherwise. */
 function showPieces() {
-  every = piecesOf(text, state.unit);
+  every = text.pieces[state.unit];
   tables = text.runs.map((run) => tableOf(run, every));
   const special = every.filter((piece) => piece.special).length;
   byId("special-control").hidden = !special;
@@ -69,87 +69,77 @@ function showPieces() {
 /** Another method, scale or view: the map is drawn again. */
 function showScores() {
   fulls = text.runs.map((run, at) => fullOf(run, tables[at], every, state.normalise));
-  drawMap(shownNow(), every.filter(isShown));
+  drawMap(shownNow());
   drawFacts(text, text.runs[chosenRun()]);
   showLayer();
 }
 
 const isShown = (piece) => state.specials || !piece.special || every.every((each) => each.special);
+/** The runs that the map shows, by index. */
+const runsInSight = () => (state.view === "all" ? text.runs.map((_, at) => at) : [chosenRun()]);
+/** One method at one layer: a list by score; everything else stands in the order of the text. */
+const isByScore = (runs) => runs.length === 1 && runs[0].layers.length === 1;
 
-/** What the map holds: the methods in sight, their scores of the pieces in sight, and how strong is full. */
+/** What the map holds: the pieces and methods in sight, their scores, and how strong is full. */
 function shownNow() {
-  const places = every.flatMap((piece, place) => (isShown(piece) ? [place] : []));
-  const mine = state.view === "all" ? text.runs.map((_, at) => at) : [chosenRun()];
-  const cut = mine.map((at) => tables[at].map((row) => places.map((place) => row[place])));
+  const mine = runsInSight();
   const runs = mine.map((at) => text.runs[at]);
+  const rows = every.flatMap((piece, row) => (isShown(piece) ? [row] : []));
+  if (isByScore(runs)) rows.sort((a, b) => tables[mine[0]][0][b] - tables[mine[0]][0][a]);
   return {
     runs,
-    tables: cut,
+    pieces: rows.map((row) => every[row]),
+    tables: mine.map((at) => tables[at].map((scores) => rows.map((row) => scores[row]))),
     full: mine.map((at) => fulls[at]),
-    drops: cut.map((table, at) => (runs[at].about.keep ? dropsOf(table, places) : null)),
-    now: runs.map(layerNow),
+    drops: runs.map(({ drops }) => drops && rows.map((row) => drops[every[row].unit][every[row].at])),
+    now: mine.map(layerNow),
     chosen: mine.indexOf(chosenRun()),
   };
 }
 
-/** Another layer (or another method that is in the map already): colours, legend, outline and agreement follow. */
+/** Another layer (or another method that is in the map already): colours, legend, outline and correlations follow. */
 function showLayer() {
   const at = chosenRun();
   const run = text.runs[at];
-  const layer = layerNow(run);
+  const layer = layerNow(at);
   const row = tables[at][layer];
   const full = fullInText(run, row, every);
-  for (const [mark, places] of marks) {
-    colourMark(
-      mark,
-      gathered(
-        places.map((place) => row[place]),
-        run.meaning.additive,
-      ),
-      full,
-      run.meaning.signed,
-    );
+  for (const [mark, pieces] of marks) {
+    const strongest = pieces.map((piece) => row[piece]).reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a));
+    colourMark(mark, strongest, full, run.meaning.signed);
   }
   drawDecision(text.entry, run);
   drawLegend(run, layer, full, row, every, state.unit);
   drawFolded(run, row, full);
   byId("method").value = String(run.method);
   const slider = byId("layer");
-  Object.assign(slider, {
-    max: String(run.layers.length - 1),
-    value: String(layer),
-    disabled: run.layers.length === 1,
-  });
+  slider.max = String(run.layers.length - 1);
+  slider.value = String(layer);
+  slider.disabled = run.layers.length === 1;
   slider.setAttribute("aria-valuetext", layerName(run.layers[layer]));
   byId("layer-name").textContent = layerName(run.layers[layer]);
   byId("reading-title").textContent =
     run.layers.length > 1 ? `The text at ${layerPhrase(run.layers[layer])}` : "The text";
   drawHeading(run);
-  const runs = state.view === "all" ? text.runs : [run];
-  moveNow(runs.map(layerNow), runs.indexOf(run));
-  const words = every.flatMap((piece, place) => (piece.special ? [] : [place]));
-  drawMatrix(
-    text.runs.map((other, place) => words.map((piece) => tables[place][layerNow(other)][piece])),
-    text.runs,
-    text.runs.map(layerNow),
-  );
+  const mine = runsInSight();
+  moveNow(mine.map(layerNow), mine.indexOf(at));
+  drawCorrelations(text, stepNow());
 }
 
 function drawHeading(run) {
   const what = state.unit === "words" ? "Words" : "Sub-words";
-  const many = state.view === "all" && text.runs.length > 1;
+  const many = grid.runs.length > 1;
   byId("map-title").textContent = many
     ? `${what} by method`
-    : run.layers.length > 1
-      ? `${what} × layers`
-      : `${what} by score`;
+    : `${what} ${isByScore(grid.runs) ? "by score" : "× layers"}`;
   const notes = [];
   if (grid.runs.some((each) => each.layers.length > 1))
-    notes.push("Each column is a layer: the embedding output, then the output of each block.");
+    notes.push("Each column is a layer: the embeddings, then the output of each block.");
   notes.push(scaleNote(run, many));
   if (grid.drops.some(Boolean))
     notes.push(
-      "The line runs where a keep probability first falls below one half: left of it a piece is kept, right of it dropped.",
+      "The line stands where a piece is dropped: from there on no layer keeps it with more than one half. " +
+        "A state may be dropped at a layer below and kept again; only the last time counts.",
     );
   if (grid.runs.some((each) => each.meaning.signed && each.layers.length > 1))
     notes.push("A minus marks scores against.");
@@ -161,23 +151,22 @@ function scaleNote(run, many) {
   if (state.normalise === "layer") return "Full colour is the largest score of a word at each layer.";
   if (many) return "Full colour is each method's own largest score of a word.";
   const full = fulls[chosenRun()][0];
-  return run.about.keep
+  return run.meaning.keepProbability
     ? "Full colour is 1."
     : `Full ${run.layers.length > 1 ? "colour" : "length"} is ${number(full)}, the largest score of a word.`;
 }
 
 /** Special tokens are out of sight, not out of mind: the strongest is named where it is stronger than the words. */
 function drawFolded(run, row, full) {
-  const special = every.map((piece, place) => ({ piece, score: row[place] })).filter(({ piece }) => piece.special);
+  const special = every.map((piece, at) => ({ piece, score: row[at] })).filter(({ piece }) => piece.special);
   const most = special.reduce(
     (found, each) => (!found || Math.abs(each.score) > Math.abs(found.score) ? each : found),
     null,
   );
   const drowned = most && Math.abs(most.score) > full;
   const score = drowned ? number(most.score, undefined, run.meaning.signed) : "";
-  const name = drowned ? shortened(most.piece.label, 60) : "";
   byId("folded").textContent = drowned
-    ? `The special token ${name} has a stronger score (${score}) than any word; it does not set the scale.`
+    ? `The special token ${shortened(most.piece.label, 60)} has a stronger score (${score}) than any word; it does not set the scale.`
     : "";
 }
 
@@ -189,9 +178,9 @@ function setLayer(layer) {
 }
 
 function walkLayers(step) {
-  const run = text.runs[chosenRun()];
-  const at = layerNow(run) + step;
-  if (at >= 0 && at < run.layers.length) setLayer(run.layers[at]);
+  const { layers } = text.runs[chosenRun()];
+  const layer = layerNow(chosenRun()) + step;
+  if (layer >= 0 && layer < layers.length) setLayer(layers[layer]);
 }
 
 function setMethod(method) {
@@ -237,7 +226,7 @@ function walkTexts(step) {
   const at = list.order.indexOf(state.index) + step;
   if (at < 0 || at >= list.order.length) return;
   showText(list.order[at]);
-  byId("said").textContent = `Text ${at + 1} of ${list.order.length}: ${visible(text.entry.prediction.label)}`;
+  byId("said").textContent = `Text ${at + 1} of ${list.order.length}: ${text.entry.prediction.label}`;
   walkable();
 }
 
@@ -255,53 +244,47 @@ function showTip(near, lines) {
     ...lines.map(([name, value]) => node("div", {}, node("span", { class: "tip-name" }, name), node("bdi", {}, value))),
   );
   tip.hidden = false;
-  const [place, size] = [near.getBoundingClientRect(), tip.getBoundingClientRect()];
+  const [box, size] = [near.getBoundingClientRect(), tip.getBoundingClientRect()];
   const room = document.documentElement.clientWidth;
-  tip.style.left = `${Math.max(8, Math.min(room - size.width - 8, place.left + place.width / 2 - size.width / 2))}px`;
-  tip.style.top = `${place.top - size.height - 8 > 0 ? place.top - size.height - 8 : place.bottom + 8}px`;
+  tip.style.left = `${Math.max(8, Math.min(room - size.width - 8, box.left + box.width / 2 - size.width / 2))}px`;
+  tip.style.top = `${box.top - size.height - 8 > 0 ? box.top - size.height - 8 : box.bottom + 8}px`;
 }
 
 const hideTip = () => {
   byId("tip").hidden = true;
 };
 
-function tipOf(run, layer, piece, score) {
-  const [place] = piece.places;
-  const error = piece.places.length === 1 ? run.error(layer, place) : null;
+function tipOf(run, layer, piece) {
+  const error = run.error(layer, piece);
+  const score = number(run.score(layer, piece), undefined, run.meaning.signed);
   const lines = [
     [state.unit === "words" && !piece.special ? "word" : "token", shortened(piece.label, 80)],
     ["layer", layerName(run.layers[layer])],
-    ["score", number(score, undefined, run.meaning.signed) + (error === null ? "" : ` ± ${number(error)}`)],
+    ["score", score + (error === null ? "" : ` ± ${number(error)}`)],
   ];
-  if (text.runs.length > 1) lines.push(["method", visible(run.about.label)]);
-  const inside = piece.places.map((at) => visible(text.tokens[at].text));
+  if (text.runs.length > 1) lines.push(["method", run.about.label]);
+  const inside = piece.tokens.map((at) => text.pieces.tokens[at].label);
   if (inside.length > 1) lines.push(["made of", shortened(inside.join(" "), 80)]);
   return lines;
 }
 
 function tipOfCell({ cell, row, column }) {
   const { run: at } = grid.columns[column];
-  const layer = layerOf(grid.columns[column]);
-  const lines = tipOf(grid.runs[at], layer, grid.pieces[row], grid.tables[at][layer][row]);
+  const run = grid.runs[at];
+  const lines = tipOf(run, layerOf(grid.columns[column]), grid.pieces[row]);
   if (grid.drops[at]) {
-    const drop = grid.drops[at][row];
-    lines.push([
-      "dropped",
-      drop < grid.runs[at].layers.length ? `at ${layerName(grid.runs[at].layers[drop])}` : "at no layer",
-    ]);
+    const layer = run.layers[grid.drops[at][row]];
+    lines.push(["dropped", layer === undefined ? "at no layer" : `at ${layerName(layer)}`]);
   }
   showTip(cell, lines);
 }
 
 function tipOfMark(target) {
-  const found = marks.find(([mark]) => mark === target);
-  if (!found) return;
+  const [mark, pieces] = marks.find(([element]) => element === target);
   const at = chosenRun();
-  const layer = layerNow(text.runs[at]);
-  const [mark, places] = found;
   showTip(
     mark,
-    places.flatMap((place) => tipOf(text.runs[at], layer, every[place], tables[at][layer][place])),
+    pieces.flatMap((piece) => tipOf(text.runs[at], layerNow(at), every[piece])),
   );
 }
 
@@ -309,23 +292,13 @@ function tipOfMark(target) {
 
 /** A square was reached: its method and layer become those of the text. */
 function chooseCell(column) {
-  const { run: at } = grid.columns[column];
-  const run = grid.runs[at];
+  const run = grid.runs[grid.columns[column].run];
   const layer = run.layers[layerOf(grid.columns[column])];
-  const [sameMethod, sameLayer] = [run.method === text.runs[chosenRun()].method, run.layers[layerNow(run)] === layer];
-  if (sameMethod && sameLayer) return;
+  const sameMethod = run === text.runs[chosenRun()];
+  if (sameMethod && run.layers[layerNow(chosenRun())] === layer) return;
   if (run.layers.length > 1) state.layer = layer;
   if (sameMethod) showLayer();
   else setMethod(run.method);
-}
-
-function onGridKey(event) {
-  const mine = cellOf(event.target) && !event.altKey && !event.metaKey;
-  const step = mine ? stepOf(event, grid.focus, grid.pieces.length, grid.columns.length) : null;
-  if (!step) return;
-  event.preventDefault();
-  event.stopPropagation();
-  focusCell(...step);
 }
 
 function onListKey(event) {
@@ -368,11 +341,11 @@ function heading() {
   const sign = run.meaning.signed ? "blue speaks for, orange against" : "the deeper, the more";
   const lines = [
     `predicted: ${prediction.label}${prediction.probability === null ? "" : ` (${percent(prediction.probability)})`}`,
-    `explained: ${run.target.scale.replace("_", " ")} of ${run.target.description}`,
+    `explained: ${run.target.words}`,
     `model: ${data.models[text.entry.model].id}`,
     `colours: ${sign}. ${scaleNote(run, state.view === "all" && text.runs.length > 1)}`,
   ];
-  return lines.map((line) => visible(shortened(line, 90)));
+  return lines.map((line) => shortened(line, 90));
 }
 
 async function save(ending) {
@@ -380,7 +353,7 @@ async function save(ending) {
   let blob;
   if (ending === "csv") blob = new Blob([csvOf(text)], { type: "text/csv;charset=utf-8" });
   else {
-    const picture = svgOf(shownNow(), every.filter(isShown), heading());
+    const picture = svgOf(shownNow(), heading());
     blob = ending === "svg" ? new Blob([svgText(picture)], { type: "image/svg+xml" }) : await pngOf(picture);
   }
   download(
@@ -392,10 +365,6 @@ async function save(ending) {
 
 function listen() {
   const on = (id, event, act) => byId(id).addEventListener(event, act);
-  on("theme", "change", (event) => {
-    document.documentElement.dataset.theme = event.target.value;
-  });
-  on("open-help", "click", () => byId("help").showModal());
   on("shortcuts", "change", (event) => {
     state.keys = event.target.checked;
   });
@@ -413,28 +382,22 @@ function listen() {
   document.addEventListener("keydown", onKey);
   listenToLens();
 
-  on("grid", "keydown", onGridKey);
+  listenToCells(
+    grid,
+    () => grid.columns.length,
+    focusCell,
+    (found) => tipOfCell(found),
+  );
   on("grid", "focusin", (event) => {
     const found = cellOf(event.target);
-    if (!found) return;
-    grid.focus = { row: found.row, column: found.column };
-    chooseCell(found.column);
-    tipOfCell(found);
+    if (found) chooseCell(found.column);
   });
-  on("grid", "focusout", hideTip);
   on("grid", "click", (event) => {
-    const found = cellOf(event.target);
-    if (found) focusCell(found.row, found.column);
     const head = event.target.closest(".layer-head");
     if (head) chooseCell(Number(head.dataset.column));
     const name = event.target.closest(".method-name");
     if (name) setMethod(grid.runs[Number(name.dataset.run)].method);
   });
-  on("grid", "pointerover", (event) => {
-    const found = cellOf(event.target);
-    if (found) tipOfCell(found);
-  });
-  on("grid", "pointerleave", hideTip);
   on("sources", "pointerover", (event) => {
     const mark = event.target.closest(".mark");
     if (mark) tipOfMark(mark);
@@ -472,15 +435,20 @@ function listen() {
   window.addEventListener("afterprint", () => drawRows());
 }
 
+/** The help tells of explanations; a lens alone needs none. */
+function addHelp() {
+  const sign = node("span", { "aria-hidden": "true" }, "?");
+  const button = node("button", { id: "open-help", type: "button", "aria-haspopup": "dialog" }, sign, " Keys and help");
+  button.addEventListener("click", () => byId("help").showModal());
+  document.querySelector(".tools").append(button);
+}
+
 function begin() {
-  document.title = visible(data.title);
-  byId("title").textContent = visible(data.title);
-  byId("made-by").textContent =
-    `Made by whence ${visible(data.version)}. This page holds all it shows and loads nothing.`;
   byId("texts").hidden = !several;
   for (const part of document.querySelectorAll("[data-explains]")) part.hidden = !data.methods.length;
   document.body.classList.toggle("many", several);
   byId("sort").querySelector('[value="disagreement"]').hidden = data.texts.every((entry) => entry.runs.length < 2);
+  if (data.methods.length) addHelp();
   listen();
   if (several) arrange("", "given");
   const asked = Number(/^#text-(\d+)$/.exec(location.hash)?.[1] ?? 0); // so that other pages can link to a text

@@ -1,4 +1,4 @@
-// The ranking: a row an entry, its mean with the interval on one scale for all.
+// The ranking: a row per entry, its mean with the interval on one scale for all.
 
 function drawRanking(metric) {
   const about = data.metrics[metric];
@@ -11,9 +11,16 @@ function drawRanking(metric) {
   const list = node("ol", { class: "rows" });
   for (const { entry, ranks } of rows) {
     const [mean, from, to] = entry.means[metric];
-    const bar = shape("svg", { class: "interval", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" });
+    const bar = shape("svg", {
+      class: "interval",
+      viewBox: "0 0 100 10",
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+    });
     for (const tick of ticksOf(low, high)) {
-      bar.append(shape("line", { class: tick === 0 ? "zero" : "rule", x1: across(tick), x2: across(tick), y1: 0, y2: 10 }));
+      bar.append(
+        shape("line", { class: tick === 0 ? "zero" : "rule", x1: across(tick), x2: across(tick), y1: 0, y2: 10 }),
+      );
     }
     bar.append(shape("line", { class: `span ${classOf(entry)}`, x1: across(from), x2: across(to), y1: 5, y2: 5 }));
     bar.append(shape("line", { class: `mean ${classOf(entry)}`, x1: across(mean), x2: across(mean), y1: 1, y2: 9 }));
@@ -28,10 +35,15 @@ function drawRanking(metric) {
       node(
         "li",
         { class: classOf(entry) },
-        node("span", { class: "rank" }, rankOf(ranks) || "–"),
+        node("span", { class: "rank" }, rankOf(ranks)),
         node("span", { class: "who" }, name, node("span", { class: "aside layer" }, layerOf(entry)), ...marks),
         bar,
-        node("span", { class: "value" }, decimals(mean), node("span", { class: "aside" }, ` ${decimals(from)} to ${decimals(to)}`)),
+        node(
+          "span",
+          { class: "value" },
+          decimals(mean),
+          node("span", { class: "aside" }, ` ${decimals(from)} to ${decimals(to)}`),
+        ),
       ),
     );
   }
@@ -41,7 +53,10 @@ function drawRanking(metric) {
     mark.style.left = `${across(tick)}%`;
     scale.append(mark);
   }
-  byId("ranking").replaceChildren(list, node("div", { class: "axis" }, node("span"), node("span"), scale, node("span")));
+  byId("ranking").replaceChildren(
+    list,
+    node("div", { class: "axis" }, node("span"), node("span"), scale, node("span")),
+  );
   byId("ranking-note").textContent =
     "A range of ranks is a tie: these texts cannot tell who comes first in it (paired tests on the same texts, corrected after Holm, 5 %). " +
     "Bars are 95 % intervals. Choose a name to see its games below.";

@@ -2,7 +2,6 @@
 
 const FOR = "#1f5fb4";
 const AGAINST = "#c4570a";
-const SVG = "http://www.w3.org/2000/svg";
 const LARGEST = 8192; // pixels of a picture's side
 
 /** A cell of a CSV file. A text that a spreadsheet would take for a formula gets an apostrophe in front. */
@@ -21,26 +20,26 @@ function digits(score) {
   return Number(score.toPrecision(9));
 }
 
-/** Every score of every method of a text, a line each; sub-words, since words are made of them. */
-function csvOf(text) {
+/** Every score of every method of a text, one per line; sub-words, since words are made of them. */
+function csvOf({ entry, pieces, runs }) {
   const lines = [
     ["method", "layer", "position", "token", "start", "end", "segment", "special", "word", "score", "standard_error"],
   ];
-  for (const run of text.runs) {
-    run.layers.forEach((layer, at) => {
-      for (const token of text.tokens) {
-        const error = run.error(at, token.place);
+  for (const run of runs) {
+    run.layers.forEach((name, layer) => {
+      for (const token of pieces.tokens) {
+        const error = run.error(layer, token);
         lines.push([
           run.about.label,
-          layer,
-          token.place,
-          token.text,
-          token.first,
-          token.last,
+          name,
+          token.at,
+          entry.tokens.text[token.at],
+          token.start,
+          token.end,
           token.segment,
           token.special ? "true" : "false",
-          token.word ?? "",
-          digits(run.score(at, token.place)),
+          entry.tokens.word[token.at] ?? "",
+          digits(run.score(layer, token)),
           error === null ? "" : digits(error),
         ]);
       }
@@ -49,16 +48,8 @@ function csvOf(text) {
   return lines.map((line) => `${line.map(csvCell).join(",")}\r\n`).join("");
 }
 
-function shape(tag, attributes, words = null) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  if (words !== null) made.textContent = words;
-  return made;
-}
-
 /** The map as it is shown, all rows, as a picture of its own. */
-function svgOf(shown, pieces, heading) {
-  const { runs, tables, full, drops } = shown;
+function svgOf({ runs, pieces, tables, full, drops }, heading) {
   const [row, square, bar, gap, left, margin] = [
     20,
     26,
@@ -77,7 +68,6 @@ function svgOf(shown, pieces, heading) {
   width = Math.max(width + margin, margin * 2 + 7.2 * Math.max(...heading.map((line) => line.length)));
   const height = top + row * pieces.length + margin;
   const picture = shape("svg", {
-    xmlns: SVG,
     viewBox: `0 0 ${width} ${height}`,
     width,
     height,
@@ -86,18 +76,14 @@ function svgOf(shown, pieces, heading) {
     fill: "#1c1e22",
   });
   picture.append(shape("rect", { width, height, fill: "#ffffff" }));
-  heading.forEach((line, place) =>
-    picture.append(shape("text", { x: margin, y: margin + 12 + 20 * place, "font-weight": place ? 400 : 700 }, line)),
-  );
-  pieces.forEach((piece, place) =>
-    picture.append(
-      shape(
-        "text",
-        { x: left - 8, y: top + row * place + 14, "text-anchor": "end", fill: piece.special ? "#6b7280" : "#1c1e22" },
-        shortened(piece.label, 24),
-      ),
-    ),
-  );
+  heading.forEach((line, at) => {
+    picture.append(shape("text", { x: margin, y: margin + 12 + 20 * at, "font-weight": at ? 400 : 700 }, line));
+  });
+  pieces.forEach((piece, at) => {
+    const fill = piece.special ? "#6b7280" : "#1c1e22";
+    const spot = { x: left - 8, y: top + row * at + 14, "text-anchor": "end", fill };
+    picture.append(shape("text", spot, shortened(piece.label, 24)));
+  });
   runs.forEach((run, at) => {
     const start = starts[at];
     picture.append(
@@ -105,7 +91,7 @@ function svgOf(shown, pieces, heading) {
         "text",
         { x: start, y: top - 80, "font-weight": 700 },
         shortened(
-          visible(run.about.label),
+          run.about.label,
           Math.max(8, Math.floor((run.layers.length * square) / 7)) + (run.layers.length > 1 ? 0 : 22),
         ),
       ),
@@ -117,18 +103,18 @@ function svgOf(shown, pieces, heading) {
 }
 
 function drawSquares(picture, run, table, full, drops, { start, top, row, square }) {
-  run.layers.forEach((layer, place) => {
-    const x = start + square * (place + 0.5);
+  run.layers.forEach((layer, column) => {
+    const x = start + square * (column + 0.5);
     const name = layerShort(layer);
     const upright =
       name.length > 3
         ? { transform: `rotate(-90 ${x + 4} ${top - 6})`, x: x + 4, y: top - 6 }
         : { x, y: top - 6, "text-anchor": "middle" };
     picture.append(shape("text", { ...upright, "font-size": 11 }, name));
-    table[place].forEach((score, at) => {
-      const box = { x: start + square * place + 0.5, y: top + row * at + 0.5, width: square - 1, height: row - 1 };
+    table[column].forEach((score, at) => {
+      const box = { x: start + square * column + 0.5, y: top + row * at + 0.5, width: square - 1, height: row - 1 };
       const fill = run.meaning.signed && score < 0 ? AGAINST : FOR;
-      const strength = Math.abs(shareOf(score, full[place])).toFixed(3);
+      const strength = Math.abs(shareOf(score, full[column])).toFixed(3);
       picture.append(shape("rect", { ...box, fill: "#f1f2f4" }));
       picture.append(shape("rect", { ...box, fill, "fill-opacity": strength }));
     });
