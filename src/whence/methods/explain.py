@@ -19,14 +19,13 @@ from whence.methods import DECODED, METHODS
 from whence.methods.baselines import baseline_name
 from whence.methods.options import at_least, check_seed
 from whence.methods.presets import PRESETS, Preset
-from whence.methods.question import Method, Question, Scores
+from whence.methods.question import INCOMPLETE, Method, Question, Scores
 from whence.models.batching import Text, batches, encode, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
 from whence.targets import Contrast, Label, Target, predictions, select
 
 DEFAULT_METHOD = "integrated_gradients"
-INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a warning
 
 
 @overload
@@ -272,6 +271,5 @@ def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
     ):
         explained = abs(float(row.sum()))
         if error > max(INCOMPLETE * (explained + error), 1e-3):
-            remedy = "; raise steps" if "steps" in explanation.options else ""
-            found.append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to{remedy}")
+            found.append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to")
     return replace(explanation, warnings=tuple(found)) if found else explanation

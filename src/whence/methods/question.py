@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     Loss = Callable[[Float[Tensor, "row *token label"], Inputs, slice], Float[Tensor, " row"]]
 
 
+INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a word
+
+
 @dataclass(frozen=True)
 class Scores:
     """A method's answer on one batch; what stands at padding is never read.
