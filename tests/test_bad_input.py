@@ -306,7 +306,7 @@ def test_an_unknown_layer(layers: Any) -> None:
     problem, advice = complaint(whence.UsageError, whence.explain, tiny("bert"), SHORT, layers=layers)
     shown = layers[-1] if isinstance(layers, list) else layers
     assert problem == f"unknown layer {shown!r}"
-    assert advice.endswith("known: all, words, 0, 1, 2, 3")
+    assert advice.endswith("known: all, embeddings, 0, 1, 2, 3")
 
 
 def test_no_layer() -> None:
@@ -328,9 +328,9 @@ def test_layers_from_the_top_and_in_any_order() -> None:
 @pytest.mark.parametrize("layer", [4, -1])
 def test_resume_from_a_layer_that_is_not_there(bert: whence.LayeredModel, layer: int) -> None:
     inputs = bert.collate([bert.encode(SHORT)])
-    problem, advice = complaint(whence.UnknownNameError, bert.resume, layer, bert.states(inputs).words, inputs)
+    problem, advice = complaint(whence.UnknownNameError, bert.resume, layer, bert.states(inputs).embeddings, inputs)
     assert problem == f"unknown layer {layer}"
-    assert advice.endswith("known: words, 0, 1, 2, 3")
+    assert advice.endswith("known: embeddings, 0, 1, 2, 3")
 
 
 def test_an_unknown_label() -> None:
@@ -388,7 +388,7 @@ def test_a_baseline_vector_of_another_size() -> None:
     problem, advice = complaint(
         whence.UsageError, whence.explain, tiny("bert"), SHORT, "leave_one_out", baseline=torch.zeros(5)
     )
-    assert problem == "a baseline of shape (5,) does not fit layer words"
+    assert problem == "a baseline of shape (5,) does not fit layer embeddings"
     assert advice == "give a vector of 16 numbers"
 
 

@@ -111,7 +111,7 @@ def test_top_is_by_size_and_ties_keep_the_order_of_the_text() -> None:
 def test_row_is_the_layer_nearest_the_input_or_the_one_named() -> None:
     assert made().row().tolist() == [9, 1, -3, 0.5, 9]
     assert made().row(1).tolist() == made().scores[1].tolist()
-    with pytest.raises(UnknownNameError, match="unknown layer 5\nknown: words, 1"):
+    with pytest.raises(UnknownNameError, match="unknown layer 5\nknown: embeddings, 1"):
         made().row(5)
 
 

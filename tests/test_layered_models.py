@@ -315,7 +315,7 @@ def test_other_word_embeddings_give_other_states(family: str) -> None:
     inputs = batch(model, TEXTS)
     words = model.embed(inputs.ids.flip(0))
     replaced = model.states(inputs, embeddings=words)
-    torch.testing.assert_close(replaced.words, words)
+    torch.testing.assert_close(replaced.embeddings, words)
     torch.testing.assert_close(replaced.logits, model.resume("embeddings", words, inputs), **CLOSE)
     assert (replaced.hidden[0] - model.states(inputs).hidden[0]).abs().max() > 1e-3
 

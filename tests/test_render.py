@@ -298,7 +298,7 @@ def test_a_comparison_has_words_down_and_methods_across() -> None:
     assert re.findall(r"[+-]?\d\.\d\d", line_of("bad", view)) == ["-0.50", "0.25"]
     assert re.findall(r"[+-]?\d\.\d\d", line_of("film", view)) == ["1.00"]
     text = " ".join(shown(view).split())
-    assert "1 first layer words; 26 forwards, 25 backwards, 1.50 s" in text
+    assert "1 first layer embeddings; 26 forwards, 25 backwards, 1.50 s" in text
     assert "2 second layer 0, no sign; 2 forwards, 0.50 s" in text
     assert "[CLS]" not in text
     agreement = rank_agreement(np.array([[2.0, 1], [1, 1], [0, 4]]))[0, 1]
