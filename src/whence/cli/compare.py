@@ -84,11 +84,9 @@ def compare(
 
 def _shared_options(names: Sequence[str], options: dict[str, Any]) -> list[dict[str, Any]]:
     """For each method those options that it has; every option must be known to one of them."""
-    from whence.methods import DECODED, METHODS
-    from whence.methods.presets import PRESETS
+    from whence.methods.names import method_named
 
-    methods = METHODS | DECODED | {name: METHODS[preset.method] for name, preset in PRESETS.items()}
-    known = [methods[name].options for name in names]
+    known = [method_named(name).method.options for name in names]
     for option in options:
         if not any(option in each for each in known):
             raise UnknownNameError(

@@ -73,6 +73,11 @@ class Method:
             object.__setattr__(self, "differentiable", "gradients" in self.needs)
 
     @property
+    def name(self) -> str:
+        """That of its function, or of the function of which a partial was made."""
+        return str(getattr(self.compute, "func", self.compute).__name__)
+
+    @property
     def options(self) -> dict[str, Any]:
         """The method's own options with their defaults."""
         parameters = inspect.signature(self.compute).parameters.values()

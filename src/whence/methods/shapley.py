@@ -17,7 +17,7 @@ from whence.methods.options import at_least
 from whence.methods.question import Method, Question, Scores
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Bool, Float, Int
 
     # from the target's value of each set of players to each player's mean gain and the standard error of that
     Solve = Callable[[Float[np.ndarray, " set"]], tuple[Float[np.ndarray, " player"], Float[np.ndarray, " player"]]]
@@ -124,7 +124,7 @@ def _enumerated(players: int) -> tuple[Bool[np.ndarray, "set player"], Solve]:
     return present, solve
 
 
-def _sampled(orders: Float[np.ndarray, "sample player"]) -> tuple[Bool[np.ndarray, "set player"], Solve]:
+def _sampled(orders: Int[np.ndarray, "sample player"]) -> tuple[Bool[np.ndarray, "set player"], Solve]:
     """The sets that some orders go through, each once, and the mean over these orders of what a player adds."""
     samples, players = orders.shape
     # set k of an order: its first k players
