@@ -376,7 +376,7 @@ def test_an_unknown_value_of_an_option() -> None:
         whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, "integrated_gradients", rule="simpson"
     )
     assert problem == "unknown rule 'simpson'"
-    assert advice.endswith("known: gauss_legendre, left, right, middle, trapezoid")
+    assert advice.endswith("known: fejer, gauss_legendre, left, right, middle, trapezoid")
     problem, advice = complaint(
         whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, "leave_one_out", baseline="[NOPE]"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import tiny_models
 import torch
 
 import whence
@@ -61,3 +62,21 @@ def test_a_file_without_the_newer_fields_loads() -> None:
     data["meaning"]["name"] = "decoded keep probability"
     assert whence.Explanation.from_dict(data).meaning.decoded
     assert not whence.Explanation.from_dict(data).meaning.keep_probability
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_is_rounding_is_told_from_what_is_small(dtype: torch.dtype) -> None:
+    """An RMSNorm does not see the length of a state, so just below it gradient x input is zero in theory."""
+    model = whence.load(tiny_models.build("llama").to(dtype), tiny_models.tokenizer_of("llama"))
+    top = model.n_layers
+    for method in ("gradient_x_input", "grad_cam"):
+        found = whence.explain(model, ["a good film", "not the best movie of the year"], method, layers=[0, top])
+        for one in found:
+            assert not one.row(top).any()
+            assert one.row(0).any()
+            assert one.warnings == (
+                f"nothing but rounding was left of the scores at layer {top}: a norm follows that does not see such a "
+                "change of a state",
+                f"all scores are zero at layer {top}",
+            )
+    assert whence.explain(model, "a good film", "gradient", layers=top).scores.any(), "the gradient itself is not zero"

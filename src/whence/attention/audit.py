@@ -20,8 +20,8 @@ from whence.attention.audit_record import AttentionAudit
 from whence.attention.audit_statistics import AuditStatistics
 from whence.errors import InputError, UnknownNameError, UsageError, WhenceWarning
 from whence.explanation import Scale
-from whence.methods import METHODS
 from whence.methods.explain import explain
+from whence.methods.names import method_named
 from whence.models.batching import Text, batches, encode, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
@@ -116,8 +116,7 @@ def _check(measures: Sequence[str], queries: str) -> None:
     if isinstance(measures, str) or not measures:
         raise UsageError(f"measures is {measures!r}", "give a list of methods, such as ['gradient', 'leave_one_out']")
     for measure in measures:
-        if measure not in METHODS:
-            raise UnknownNameError("method", measure, METHODS)
+        method_named(measure)
 
 
 def _importance(

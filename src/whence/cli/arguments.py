@@ -150,14 +150,10 @@ def parse_value(value: str) -> Any:
 
 def known_methods(names: Sequence[str]) -> list[str]:
     """The names, checked before a model is loaded; without any, the usual method."""
-    from whence.methods import DECODED, METHODS
     from whence.methods.explain import DEFAULT_METHOD
-    from whence.methods.presets import PRESETS
+    from whence.methods.names import method_named
 
-    for name in names:
-        if name not in METHODS and name not in DECODED and name not in PRESETS:
-            raise UnknownNameError("method", name, [*METHODS, *PRESETS])
-    return list(names) or [DEFAULT_METHOD]
+    return [method_named(name).name for name in names] or [DEFAULT_METHOD]
 
 
 def parse_target(labels: Labels, target: str | None, against: str | None, span: str | None, at: int | None) -> Target:

@@ -50,5 +50,5 @@ METHODS: dict[str, Method] = {
 DECODED: dict[str, Method] = {
     f"decoded_{name}": decoded.decoded(method)
     for name, method in METHODS.items()
-    if name != "grad_cam" and not name.startswith("decoded_")
+    if f"decoded_{name}" not in METHODS and not method.meaning.decoded
 }

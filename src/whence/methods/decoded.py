@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from whence.errors import UnknownNameError, UsageError
+from whence.errors import UsageError
 from whence.explanation import Explanation, Layer, Meaning
 from whence.methods.question import Method, Question, Scores
 from whence.models.head import Head, head_of, log_denominators_
@@ -41,8 +41,8 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
         tau: at each position only the tau tokens of the text that the head finds likeliest there get a share; None or
             more than there are: all of them.
     """
-    inner = _method(score)
-    name = f"decoded_{score if isinstance(score, str) else inner.compute.__name__}"
+    inner = score if isinstance(score, Method) else _named(score)
+    name = f"decoded_{score if isinstance(score, str) else inner.name}"
 
     def compute(question: Question, *, tau: int | None = tau, **options: Any) -> Scores:
         if tau is not None and (isinstance(tau, bool) or not isinstance(tau, int) or tau < 1):
@@ -68,14 +68,13 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
     )
 
 
-def _method(score: str | Method) -> Method:
-    if isinstance(score, Method):
-        return score
-    from whence.methods import METHODS
+def _named(score: str) -> Method:
+    from whence.methods.names import method_named
 
-    if score not in METHODS:
-        raise UnknownNameError("score to decode", score, METHODS)
-    return METHODS[score]
+    named = method_named(score)
+    if named.preset is not None:
+        raise UsageError(f"{score} is a preset", f"decode its method with its options: {named.preset.method}")
+    return named.method
 
 
 def _meaning(inner: Meaning) -> Meaning:

@@ -15,11 +15,10 @@ from torch import Tensor
 
 from whence.errors import InputError, NonFiniteError, UnknownNameError, WhenceWarning
 from whence.explanation import Cost, Explanation, Layer, Meaning, Scale
-from whence.methods import DECODED, METHODS
 from whence.methods.baselines import baseline_name
+from whence.methods.names import method_named
 from whence.methods.options import at_least, check_seed
-from whence.methods.presets import PRESETS, Preset
-from whence.methods.question import Method, Question, Scores
+from whence.methods.question import INCOMPLETE, Method, Question, Scores
 from whence.models.batching import Text, batches, encode, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
@@ -28,7 +27,6 @@ from whence.selection import predictions, select
 from whence.targets import Contrast, Label, Target
 
 DEFAULT_METHOD = "integrated_gradients"
-INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a warning
 
 
 @overload
@@ -122,18 +120,7 @@ def _plan(
     batch_tokens: int | None,
     options: Mapping[str, Any],
 ) -> _Plan:
-    preset: Preset | None = None
-    if isinstance(method, Method):
-        name = getattr(method.compute, "func", method.compute).__name__  # of a partial, the name of its function
-    elif method in PRESETS:
-        preset, name = PRESETS[method], method
-        method = METHODS[preset.method]
-    elif method in METHODS:
-        name, method = method, METHODS[method]
-    elif method in DECODED:
-        name, method = method, DECODED[method]
-    else:
-        raise UnknownNameError("method", method, [*METHODS, *PRESETS])
+    name, method, preset = method_named(method)
     check_seed(seed)
     if batch_tokens is not None:
         at_least("batch_tokens", batch_tokens, 1)
@@ -277,6 +264,5 @@ def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
     ):
         explained = abs(float(row.sum()))
         if error > max(INCOMPLETE * (explained + error), 1e-3):
-            remedy = "; raise steps" if "steps" in explanation.options else ""
-            found.append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to{remedy}")
+            found.append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to")
     return replace(explanation, warnings=tuple(found)) if found else explanation

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     Loss = Callable[[Float[Tensor, "row *token label"], Inputs, slice], Float[Tensor, " row"]]
 
 
+INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a word
+
+
 @dataclass(frozen=True)
 class Scores:
     """A method's answer on one batch; what stands at padding is never read.
@@ -68,6 +71,11 @@ class Method:
             object.__setattr__(self, "needs", tuple(need for need in named if need not in ("", "nothing")))
         if self.differentiable is None:
             object.__setattr__(self, "differentiable", "gradients" in self.needs)
+
+    @property
+    def name(self) -> str:
+        """That of its function, or of the function of which a partial was made."""
+        return str(getattr(self.compute, "func", self.compute).__name__)
 
     @property
     def options(self) -> dict[str, Any]:
