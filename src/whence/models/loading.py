@@ -24,6 +24,7 @@ Source = str | Path | nn.Module | tuple[nn.Module, Any]
 LANGUAGE_TASKS: tuple[Task, ...] = ("masked_lm", "causal_lm")
 
 
+@torch.inference_mode(False)  # weights made inside of it could never have gradients
 def load(
     source: Source = "sentiment",
     tokenizer: PreTrainedTokenizerBase | Tokenizer | None = None,
@@ -85,6 +86,11 @@ def _wrap(
     labels: Sequence[str] | None,
 ) -> LayeredModel:
     module = getattr(module, "_orig_mod", module)  # a compiled module would not see its blocks replaced
+    if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        raise UsageError(
+            f"{type(module).__name__} runs copies of the model, whose states nobody can see",
+            "give the model inside it: whence.load(model.module, tokenizer)",
+        )
     if tokenizer is None:
         raise UsageError("a loaded model needs its tokenizer", "whence.load(model, tokenizer)")
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
