@@ -20,6 +20,7 @@ from torch import Tensor
 from whence.errors import NonFiniteError
 from whence.explanation import Layer, Meaning
 from whence.methods.gradient_check import check_gradient, is_checked
+from whence.models.batching import micro_batches, reads_padding
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
 from whence.targets import Selection
@@ -179,10 +180,7 @@ class Question:
     def _micro_batches(self, rows: Int[Tensor, " row"]) -> Iterator[tuple[slice, Inputs]]:
         """Consecutive rows, as many at a time as the token budget allows."""
         lengths = [len(self.inputs.encodings[row]) for row in rows.tolist()]
-        start, longest = 0, 0
-        for end, length in enumerate([*lengths, 0]):
-            longest = max(longest, length)
-            if end == len(lengths) or (end > start and longest * (end - start + 1) > self.batch_tokens):
-                if end > start:
-                    yield slice(start, end), self.inputs.rows(rows[start:end])
-                start, longest = end, length
+        equal = reads_padding(self.model, self.inputs.encodings)
+        for batch in micro_batches(range(len(lengths)), lengths.__getitem__, self.batch_tokens, equal=equal):
+            chunk = slice(batch[0], batch[-1] + 1)
+            yield chunk, self.inputs.rows(rows[chunk])
