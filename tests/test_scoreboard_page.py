@@ -156,17 +156,6 @@ def test_a_board_of_before_still_loads(board: Scoreboard, tmp_path: Path) -> Non
     assert again._repr_html_().startswith("<iframe")
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine")
-    with playwright.sync_playwright() as engine:
-        started = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
-
-
 @pytest.fixture
 def folder(board: Scoreboard, tmp_path: Path) -> Path:
     (tmp_path / "texts.html").write_text(texts_page(board), encoding="utf-8")

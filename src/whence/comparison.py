@@ -12,9 +12,8 @@ import numpy as np
 from whence.errors import InputError, UnknownNameError, UsageError
 from whence.explanation import Explanation, Scale
 from whence.json_records import anything, load_json, of_schema, plain, save_json, several
-from whence.methods import DECODED, METHODS
 from whence.methods.explain import explain
-from whence.methods.presets import PRESETS
+from whence.methods.names import method_named
 from whence.methods.question import Method
 from whence.metrics.rank_correlation import kendall_tau
 from whence.models.batching import Text
@@ -198,11 +197,7 @@ def compare(
 
 def shared_options(methods: Sequence[str | Method], options: Mapping[str, Any]) -> list[dict[str, Any]]:
     """For each method those options that it has; every option must be known to one of them."""
-    named = METHODS | DECODED | {name: METHODS[preset.method] for name, preset in PRESETS.items()}
-    for method in methods:
-        if not isinstance(method, Method) and method not in named:
-            raise UnknownNameError("method", method, [*METHODS, *PRESETS])
-    known = [(method if isinstance(method, Method) else named[method]).options for method in methods]
+    known = [method_named(method).method.options for method in methods]
     for option in options:
         if not any(option in each for each in known):
             names = ", ".join(str(method) for method in methods)

@@ -75,7 +75,7 @@ def audit_attention(
     importance = _importance(model, given, measures, words, scale, seed, batch_tokens, progress)
     statistics = AuditStatistics(importance)
     done = 0
-    for batch in batches(encodings, batch_tokens or usual_batch_tokens(model)):
+    for batch in batches(encodings, batch_tokens or usual_batch_tokens(model), model):
         inputs = model.collate([encodings[place] for place in batch])
 
         def consume(

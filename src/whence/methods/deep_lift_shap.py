@@ -54,6 +54,7 @@ def _at_layer(
 ) -> tuple[Tensor, Tensor]:
     from captum.attr import DeepLift, DeepLiftShap
 
+    question.check_gradient(layer)
     h = question.states.at(layer).detach()
     may_go = removable(question, layer, special)[..., None]
     nothing = torch.stack([torch.where(may_go, baseline.at(layer), h) for baseline in baselines], dim=1)

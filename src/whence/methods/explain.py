@@ -19,7 +19,7 @@ from whence.methods.baselines import baseline_name
 from whence.methods.names import method_named
 from whence.methods.options import at_least, check_seed
 from whence.methods.question import INCOMPLETE, Method, Question, Scores
-from whence.models.batching import Text, batches, encode, shortened, usual_batch_tokens
+from whence.models.batching import Text, batches, encode, reads_padding, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
 from whence.progress import Progress, reporter
@@ -81,7 +81,7 @@ def explain(
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
-        for batch in batches(encodings, plan.batch_tokens):
+        for batch in batches(encodings, plan.batch_tokens, model):
             for place, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
                 found[place] = explanation
             done += len(batch)
@@ -220,6 +220,7 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
                 notes=() if scores.notes is None else tuple(scores.notes[row]),
             ),
             encoding,
+            reads_padding(model, encodings),
         )
         for row, encoding in enumerate(encodings)
     ]  # fmt: skip
@@ -249,11 +250,13 @@ def _frozen(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
+def _with_warnings(explanation: Explanation, encoding: Encoding, padding_read: bool) -> Explanation:
     """What a reader of the explanation must know before believing it."""
     found = list(explanation.warnings)
     if encoding.cut:
         found.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
+    if padding_read:
+        found.append("the model reads its padding, so it was given texts of one length at a time")
     silent = [str(layer) for layer, row in zip(explanation.layers, explanation.scores, strict=True) if not row.any()]
     if silent:
         found.append(f"all scores are zero at layer {', '.join(silent)}")

@@ -32,6 +32,7 @@ ACCESS = ("trust_remote_code", "token", "cache_dir", "local_files_only", "gguf_f
 LANGUAGE_TASKS = tuple(name for name, reading in TASKS.items() if reading.one_position)
 
 
+@torch.inference_mode(False)  # weights made inside of it could never have gradients
 def load(
     source: Source = "sentiment",
     tokenizer: PreTrainedTokenizerBase | Tokenizer | None = None,
@@ -101,6 +102,11 @@ def _wrap(
     module = getattr(module, "_orig_mod", module)  # a compiled module would not see its blocks replaced
     if hasattr(next(module.children(), None), "auto_model") and hasattr(module, "tokenizer"):
         module, tokenizer, task = _sentence_transformer(module, tokenizer, task)
+    if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        raise UsageError(
+            f"{type(module).__name__} runs copies of the model, whose states nobody can see",
+            "give the model inside it: whence.load(model.module, tokenizer)",
+        )
     if tokenizer is None:
         raise UsageError("a loaded model needs its tokenizer", "whence.load(model, tokenizer)")
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):

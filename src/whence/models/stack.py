@@ -177,7 +177,7 @@ class Stack:
         if changed is None:
             raise ModelError(
                 f"the forward pass never came to layer {layer} in this thread, so no state could be put in",
-                "run the model in one thread: unwrap DataParallel and the like",
+                "explain the model as it is, not wrapped by DataParallel or torch.compile",
             )
 
     def _check_differentiable(self) -> None:
