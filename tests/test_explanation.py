@@ -254,6 +254,7 @@ def drop(*path: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+NEWER = ("keep_probability", "decoded", "embedded", "notes")  # a file of before these is read: see test_facts.py
 PARTS: list[tuple[Any, ...]] = [(), ("tokens", 1), ("meaning",), ("prediction",), ("target",), ("model",), ("cost",)]
 
 
@@ -269,10 +270,9 @@ def test_no_field_may_be_missing_unknown_or_of_another_type(path: tuple[Any, ...
     names = [name for name in part(good, path) if name != "schema"]
     assert names
     for name in names:
-        for change, said in [
-            (drop(*path, name), f"missing or unknown field {name}"),
-            (put(object(), *path, name), f"{name}: expected"),
-        ]:
+        missing = (drop(*path, name), f"missing or unknown field {name}")
+        wrong = (put(object(), *path, name), f"{name}: expected")
+        for change, said in [wrong] if name in NEWER else [missing, wrong]:
             data = copy.deepcopy(good)
             change(data)
             with pytest.raises(FileError, match=said):

@@ -158,9 +158,19 @@ def _scale(value: Any, where: str) -> Any:
     return value
 
 
+def _of_before(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file of an earlier version leaves out: it said by the score's name what is a field now."""
+    if kind is Meaning:
+        name = str(values.get("name"))
+        return {"keep_probability": name == "keep probability", "decoded": name.split(" ")[0] == "decoded"}
+    newer: dict[type, dict[str, Any]] = {ModelRecord: {"embedded": None}, Explanation: {"notes": []}}
+    return newer.get(kind, {})
+
+
 def _record(kind: type) -> Reader:
     def read(value: Any, where: str) -> Any:
         values = _mapping(lambda item, where: item)(value, where)
+        values = {**_of_before(kind, values), **values}
         wrong = sorted(set(_FIELDS[kind]) ^ set(values))
         if wrong:
             raise FileError(f"{where or 'explanation'}: missing or unknown field {', '.join(wrong)}", _ADVICE)
@@ -178,13 +188,15 @@ _FIELDS: dict[type, dict[str, Reader]] = {
     },
     Meaning: {
         "name": _text, "sentence": _text, "signed": _flag, "additive": _flag, "low": _optional(_number),
-        "high": _optional(_number),
+        "high": _optional(_number), "keep_probability": _flag, "decoded": _flag,
     },
     Prediction: {
         "label": _text, "index": _whole, "probability": _optional(_number), "probabilities": _mapping(_number)
     },
     ExplainedTarget: {"description": _text, "scale": _scale, "value": _number},
-    ModelRecord: {"id": _text, "revision": _optional(_text), "architecture": _text, "task": _text},
+    ModelRecord: {
+        "id": _text, "revision": _optional(_text), "architecture": _text, "task": _text, "embedded": _optional(_text)
+    },
     Cost: {"forwards": _whole, "backwards": _whole, "seconds": _number},
     Explanation: {
         "text": _text, "pair": _optional(_text), "tokens": _several(lambda value, where: _record(Token)(value, where)),
@@ -192,6 +204,6 @@ _FIELDS: dict[type, dict[str, Reader]] = {
         "target": _record(ExplainedTarget), "method": _text, "options": _mapping(lambda value, where: value),
         "model": _record(ModelRecord), "seed": _whole, "cost": _record(Cost), "warnings": _several(_text),
         "standard_errors": _optional(_table), "completeness_errors": _optional(_several(_number)),
-        "whence_version": _text,
+        "whence_version": _text, "notes": _several(_text),
     },
 }  # fmt: skip

@@ -215,10 +215,14 @@ def check(penalty: str, choose: str, margin: float, steps: int) -> None:
 
 KEEP_PROBABILITY = Meaning(
     "keep probability", "how likely the token is kept by the smallest mask that leaves the output as it is",
-    signed=False, additive=False, low=0.0, high=1.0,
+    signed=False, additive=False, low=0.0, high=1.0, keep_probability=True,
 )  # fmt: skip
 
 DIFFMASK_PER_TEXT = Method(
-    diffmask_per_text, KEEP_PROBABILITY, needs="gradients", cost="steps x (1 to 2 forwards, 1 backward) a layer"
+    diffmask_per_text,
+    KEEP_PROBABILITY,
+    needs=("gradients",),
+    cost="steps x (1 to 2 forwards, 1 backward) a layer",
+    differentiable=False,
 )
 """For `whence.explain(model, texts, method=DIFFMASK_PER_TEXT, margin=0.1)`."""

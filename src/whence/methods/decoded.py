@@ -50,7 +50,8 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
         head = head_of(question.model)
         given = inner.compute(question, **options)
         meaning = None if given.meaning is None else _meaning(given.meaning)
-        return Scores(decode(question, head, given.values, tau), meaning=meaning)
+        values = decode(question, head, given.values, tau)
+        return Scores(values, meaning=meaning, warnings=given.warnings, notes=given.notes)
 
     compute.__name__ = compute.__qualname__ = name
     own = inspect.signature(compute).parameters
@@ -61,7 +62,7 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
         inner,
         compute=compute,
         meaning=_meaning(inner.meaning),
-        needs=f"{inner.needs}, a head" if inner.needs != "nothing" else "a head",
+        needs=(*inner.needs, "a head"),
         cost=f"{inner.cost}; 1 pass of the head a layer",
         layers=inner.layers if inner.layers == "blocks" else "all",
     )
@@ -85,6 +86,7 @@ def _meaning(inner: Meaning) -> Meaning:
         signed=inner.signed,
         additive=False,
         low=0.0 if inner.low is not None and inner.low >= 0 else None,
+        decoded=True,
     )
 
 

@@ -78,6 +78,7 @@ def _at_layer(
 METHOD = Method(
     deep_lift_shap,
     Meaning("DeepLiftSHAP", "the token's share of f(text) - f(baseline)", signed=True, additive=True),
-    needs="gradients, a baseline, captum",
+    needs=("gradients", "a baseline", "captum"),
     cost="baselines x (3 forwards, 1 backward) a layer",
+    differentiable=False,
 )

@@ -87,8 +87,9 @@ METHOD = Method(
         additive=False,
         low=0.0,
         high=1.0,
+        keep_probability=True,
     ),
-    needs="trained probes",
+    needs=("trained probes",),
     cost="1 forward",
     layers="everywhere",
 )

@@ -188,7 +188,7 @@ def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list
 def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list[Explanation]:
     started = time.perf_counter()
     inputs = model.collate(encodings, at=_character_of(plan.target))
-    states = model.states(inputs, differentiable=plan.method.differentiable)
+    states = model.states(inputs, differentiable=bool(plan.method.differentiable))
     tokens = [encoding.tokens for encoding in encodings]
     selection = select(plan.target, plan.scale, model.reading, states.logits, tokens)
     question = Question(model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens)
@@ -224,6 +224,8 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
                 standard_errors=None if errors is None else _frozen(errors[row, :, : len(encoding)]),
                 completeness_errors=None if missing is None else tuple(float(error) for error in missing[row]),
                 whence_version=version("whence"),
+                warnings=() if scores.warnings is None else tuple(scores.warnings[row]),
+                notes=() if scores.notes is None else tuple(scores.notes[row]),
             ),
             encoding,
         )
@@ -240,7 +242,8 @@ def _character_of(target: Target) -> int | None:
 
 def _as_shares(scores: Scores, inputs: Inputs) -> Scores:
     sizes = scores.values.abs() * inputs.mask[:, None].to(scores.values)
-    return Scores(sizes / sizes.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny))
+    shares = sizes / sizes.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+    return Scores(shares, warnings=scores.warnings, notes=scores.notes)
 
 
 def _array(values: Tensor) -> np.ndarray:
@@ -256,7 +259,7 @@ def _frozen(values: np.ndarray) -> np.ndarray:
 
 def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
     """What a reader of the explanation must know before believing it."""
-    found = []
+    found = list(explanation.warnings)
     if encoding.cut:
         found.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
     silent = [str(layer) for layer, row in zip(explanation.layers, explanation.scores, strict=True) if not row.any()]

@@ -24,8 +24,7 @@ METHOD = Method(
         additive=True,
         low=0.0,
     ),
-    needs="gradients",
+    needs=("gradients",),
     cost="1 forward, 1 backward, all layers together",
     layers="all",
-    differentiable=True,
 )

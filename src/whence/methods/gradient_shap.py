@@ -103,6 +103,7 @@ def _states_of_ids_between(
 METHOD = Method(
     gradient_shap,
     Meaning("GradientSHAP", "the token's share of f(text) - f(baseline), estimated", signed=True, additive=True),
-    needs="gradients, a baseline",
+    needs=("gradients", "a baseline"),
     cost="samples x (1 forward, 1 backward) a layer",
+    differentiable=False,
 )

@@ -25,8 +25,7 @@ METHOD = Method(
         signed=True,
         additive=True,
     ),
-    needs="gradients",
+    needs=("gradients",),
     cost="1 forward, 1 backward, all layers together",
     layers="all",
-    differentiable=True,
 )

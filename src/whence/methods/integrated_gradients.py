@@ -95,7 +95,8 @@ METHOD = Method(
     Meaning(
         "integrated gradients", "the token's share of f(text) - f(baseline)", signed=True, additive=True
     ),
-    needs="gradients, a baseline",
+    needs=("gradients", "a baseline"),
     cost="steps x (1 forward, 1 backward) + 1 forward a layer",
     layers="embeddings",
+    differentiable=False,
 )  # fmt: skip

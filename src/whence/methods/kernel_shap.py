@@ -96,6 +96,6 @@ def _solve(
 METHOD = Method(
     kernel_shap,
     Meaning("KernelSHAP", "the token's fair share of f(text) - f(baseline)", signed=True, additive=True),
-    needs="a baseline",
+    needs=("a baseline",),
     cost="samples + 1 forwards a layer",
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,29 +33,41 @@ if TYPE_CHECKING:
 class Scores:
     """A method's answer on one batch; what stands at padding is never read.
 
-    `meaning` takes the place of the method's own where an option changes what the scores say.
+    `meaning` takes the place of the method's own where an option changes what the scores say. `warnings` and `notes`
+    hold several sentences per text: reasons to doubt its scores, and what else is good to know of them.
     """
 
     values: Float[Tensor, "batch layer token"]
     standard_errors: Float[Tensor, "batch layer token"] | None = None
     completeness_errors: Float[Tensor, "batch layer"] | None = None
     meaning: Meaning | None = None
+    warnings: Sequence[Sequence[str]] | None = None
+    notes: Sequence[Sequence[str]] | None = None
 
 
 @dataclass(frozen=True)
 class Method:
     """A way to answer, with what it needs, costs and means.
 
-    `differentiable` methods get states whose graph leads back to the word embeddings. `layers` is where the method
-    looks if the user does not say: "embeddings", "all" (0 … L), "blocks" (1 … L) or "everywhere" (the words and all).
+    `needs` may be given as one text with commas and is a tuple afterwards. A method that needs "gradients" gets states
+    whose graph leads back to the word embeddings, unless it says `differentiable=False`: those that take gradients by
+    resuming the model alone save that graph. `layers` is where the method looks if the user does not say: "embeddings",
+    "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all).
     """
 
     compute: Callable[..., Scores]
     meaning: Meaning
-    needs: str
+    needs: str | tuple[str, ...]
     cost: str
     layers: str = "embeddings"
-    differentiable: bool = False
+    differentiable: bool | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.needs, str):
+            named = tuple(need.strip() for need in self.needs.split(","))
+            object.__setattr__(self, "needs", tuple(need for need in named if need not in ("", "nothing")))
+        if self.differentiable is None:
+            object.__setattr__(self, "differentiable", "gradients" in self.needs)
 
     @property
     def options(self) -> dict[str, Any]:

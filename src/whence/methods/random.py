@@ -20,6 +20,6 @@ def random(question: Question) -> Scores:
 METHOD = Method(
     random,
     Meaning("random", "nothing: a random number", signed=False, additive=False, low=0.0, high=1.0),
-    needs="nothing",
+    needs=(),
     cost="1 forward",
 )

@@ -73,6 +73,6 @@ def _at_layer(
 METHOD = Method(
     shapley,
     Meaning("Shapley value", "the token's fair share of f(text) - f(baseline)", signed=True, additive=True),
-    needs="a baseline",
+    needs=("a baseline",),
     cost="samples x tokens forwards a layer at most",
 )

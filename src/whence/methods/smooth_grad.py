@@ -70,7 +70,8 @@ METHOD = Method(
         "SmoothGrad", "how fast the target changes when the state moves, averaged over noise", signed=False,
         additive=False, low=0.0,
     ),
-    needs="gradients",
+    needs=("gradients",),
     cost="samples x (1 forward, 1 backward) a layer",
     layers="embeddings",
+    differentiable=False,
 )  # fmt: skip

@@ -164,7 +164,8 @@ def _by_name(
             raise UsageError(f"{name!r} is embedded and comes as it is", "leave out task, revision and other options")
         model, tokenizer, masked_lm_head = load_embedded(name)
         head = module_head(masked_lm_head, model.config.hidden_size, name=f"whence/{name}", ours=True)
-        return wrap_hugging_face(model, tokenizer, head=head)
+        wrapped = wrap_hugging_face(model, tokenizer, head=head)
+        return replace(wrapped, record=replace(wrapped.record, embedded=name))
     if any(mark in name for mark in ("./", "../", "~", "\\")) or name.startswith("/") or Path(name).is_file():
         name = str(Path(name).expanduser())
         if not Path(name).is_dir():

@@ -293,7 +293,7 @@ def methods_view() -> RenderableType:
         sign = "with a sign" if method.meaning.signed else "no sign"
         facts = {
             "score": Text(f"{method.meaning.sentence}; {sign}"),
-            "needs": Text(method.needs),
+            "needs": Text(", ".join(method.needs) or "nothing"),
             "cost": Text(method.cost),
             "looks at": Text(f"{where.get(method.layers, method.layers)}, unless told otherwise"),
             "options": Text(_options(method.options)),
