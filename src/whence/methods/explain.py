@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, overload
@@ -188,7 +189,8 @@ def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list
 def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list[Explanation]:
     started = time.perf_counter()
     inputs = model.collate(encodings, at=_character_of(plan.target))
-    states = model.states(inputs, differentiable=bool(plan.method.differentiable))
+    with plan.method.within(model.module) if plan.method.within else nullcontext():
+        states = model.states(inputs, differentiable=bool(plan.method.differentiable))
     tokens = [encoding.tokens for encoding in encodings]
     selection = select(plan.target, plan.scale, model.reading, states.logits, tokens)
     question = Question(model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens)
