@@ -5,11 +5,19 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"  # before any import of a Hugging Face package
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+import shape_checks
+
+shape_checks.install("whence")  # before whence itself is imported
+
 import pytest
 import tiny_models
 import torch
+from hypothesis import settings
 
 import whence
+
+settings.register_profile("whence", deadline=None)  # a busy machine is no reason to fail
+settings.load_profile("whence")
 
 torch.set_num_threads(1)  # tiny matrices: more threads only get in each other's way
 

@@ -15,8 +15,13 @@ from matplotlib import pyplot
 
 from whence.errors import UsageError
 from whence.explanation import Explanation, ModelRecord, Prediction, Token
-from whence.learned.analyses import answers_kept, dropped_at, dropped_by_layer, keep_by_layer, layers_kept
-from whence.learned.token_groups import SENTIMENTS, part_of_speech_groups, sentiment_groups, special_token_groups
+from whence.learned.diffmask.analyses import answers_kept, dropped_at, dropped_by_layer, keep_by_layer, layers_kept
+from whence.learned.diffmask.token_groups import (
+    SENTIMENTS,
+    part_of_speech_groups,
+    sentiment_groups,
+    special_token_groups,
+)
 from whence.part_of_speech import Tagger, spaced_spans
 from whence.render.diffmask_figures import plot_dropped_by_layer, plot_keep_by_layer, plot_layers_kept
 

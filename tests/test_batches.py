@@ -31,12 +31,12 @@ def test_a_long_text_does_not_fill_a_batch_with_padding() -> None:
 
 def test_explanations_come_back_in_order(bert: whence.LayeredModel) -> None:
     texts = ["a very long film that is not so good", "bad", "a good film", "bad"]
-    seen: list[tuple[int, int]] = []
-    found = whence.explain(bert, iter(texts), "random", batch_tokens=8, progress=lambda *done: seen.append(done))
+    seen: list[tuple[str, int, int]] = []
+    found = whence.explain(bert, iter(texts), "random", batch_tokens=8, progress=lambda *step: seen.append(step))
     assert [each.text for each in found] == texts
     assert (found[1].scores == found[3].scores).all()
-    assert seen[-1] == (4, 4)
-    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert seen[-1] == ("random", 4, 4)
+    assert [done for _, done, _ in seen] == sorted({done for _, done, _ in seen})
 
 
 def test_a_large_model_gets_small_batches() -> None:

@@ -17,7 +17,7 @@ from whence.methods.baselines import BaselineStates, removable
 from whence.methods.lime import _maskings, weighted_ridge
 from whence.methods.question import Question
 from whence.methods.shapley import permutations
-from whence.targets import select
+from whence.selection import select
 
 TEXT = "not the best movie of the year"
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -51,8 +51,7 @@ class Captum:
 def question_of(model: whence.LayeredModel, text: str = TEXT, layers: tuple = ("embeddings",)) -> Question:
     inputs = model.collate([model.encode(text)])
     states = model.states(inputs)
-    tokens = [encoding.tokens for encoding in inputs.encodings]
-    selection = select("predicted", "logit", model.reading, states.logits, tokens)
+    selection = select("predicted", "logit", model.reading, states.logits, inputs.encodings)
     return Question(model, inputs, states, selection, layers, 0, 2048)
 
 

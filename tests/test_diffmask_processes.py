@@ -26,9 +26,9 @@ from accelerate import PartialState
 processes = PartialState(cpu=True)
 assert processes.num_processes == 2
 import tiny_models, whence
-from whence.learned import fit
+from whence.learned import checkpoint
 from test_diffmask_processes import RUNS, fitted
-fit.CHECKPOINT_SECONDS = -1
+checkpoint.SECONDS = (-1,)
 out = Path(sys.argv[2])
 for name in RUNS:
     probes = fitted(name, out / name)

@@ -20,9 +20,9 @@ from tiny_models import TEXTS, tiny
 
 import whence
 from whence import DiffMask
-from whence.learned import fit as fitting
-from whence.learned.fit import Progress
-from whence.learned.probes import Kind
+from whence.learned import checkpoint
+from whence.learned.diffmask.standing import Standing
+from whence.probes.diffmask import Kind
 
 FILES = ["README.md", "config.json", "model.safetensors"]
 CHECKPOINT = "checkpoint.safetensors"
@@ -35,20 +35,20 @@ import torch
 torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[1])
 import accelerate, tiny_models, whence
-from whence.learned import fit
-fit.CHECKPOINT_SECONDS = 0
+from whence.learned import checkpoint
+checkpoint.SECONDS = (0,)
 model = tiny_models.tiny("bert")
 replace = os.replace
 
-def dies(place, when):
+def dies(number, when):
     calls = 0
     def replacing(source, target):
         nonlocal calls
         calls += 1
-        if calls == place and when == "before":
+        if calls == number and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         replace(source, target)
-        if calls == place and when == "after":
+        if calls == number and when == "after":
             os.kill(os.getpid(), signal.SIGKILL)
     return replacing
 
@@ -140,9 +140,9 @@ def test_a_fit_killed_around_any_of_its_writes_ends_with_the_same_probes(when: s
     steps, writes = 3, 6
     assert run(tmp_path / "whole", "hidden", "whence", steps) == 0
     expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
-    for place in range(1, writes + 1):
-        folder = tmp_path / str(place)
-        assert run(folder, "hidden", "whence", steps, when, place) == -signal.SIGKILL
+    for number in range(1, writes + 1):
+        folder = tmp_path / str(number)
+        assert run(folder, "hidden", "whence", steps, when, number) == -signal.SIGKILL
         assert run(folder, "hidden", "whence", steps) == 0
         assert (folder / "model.safetensors").read_bytes() == expected
         assert listing(folder) == FILES  # nothing half-written is left
@@ -159,14 +159,14 @@ class StoppedError(Exception):
 @pytest.fixture
 def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a run that broke off after three of eight steps."""
-    monkeypatch.setattr(fitting, "CHECKPOINT_SECONDS", -1)
+    monkeypatch.setattr(checkpoint, "SECONDS", (-1,))
 
-    def stop(progress: Progress) -> None:
-        if progress.step == 3:
+    def stop(standing: Standing) -> None:
+        if standing.step == 3:
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        fit(tmp_path / "probes", progress=stop)
+        fit(tmp_path / "probes", watch=stop)
     assert listing(tmp_path / "probes") == [CHECKPOINT]
     return tmp_path / "probes"
 
@@ -180,7 +180,7 @@ def fit(folder: Path, model: whence.LayeredModel | None = None, texts: Any = Non
 
 def test_it_goes_on_where_it_stopped(stopped: Path, tmp_path: Path) -> None:
     seen: list[int] = []
-    resumed = fit(stopped, progress=lambda progress: seen.append(progress.step))
+    resumed = fit(stopped, progress=lambda step, done, total: seen.append(done))
     whole = fit(tmp_path / "whole")
     assert seen == [4, 5, 6, 7, 8]
     assert listing(stopped) == FILES

@@ -558,7 +558,7 @@ def test_explanations_from_elsewhere_are_not_taken_for_the_models(bert: whence.L
         hiding_game(bert, [made("a fine film")])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**31))
 def test_token_budget_and_company_do_not_matter(seed: int) -> None:
     model = tiny_models.tiny("bert")

@@ -15,14 +15,19 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, kl_divergence
 
 import whence
-from whence.learned.divergence import agreement, divergence
-from whence.learned.fit import Fit
-from whence.learned.lookahead import Lookahead
-from whence.learned.objective import PULL, MaskedPasses, maskable, mixed, penalty
-from whence.learned.probes import Form, Kind, Probes
-from whence.learned.recipes import PENALTIES, Penalty, Recipe, recipe_for
-from whence.learned.schedule import Batches, drawn_layer, drawn_noise, learning_rate_share
-from whence.targets import ClassLabels, Reading, Task
+from whence.learned.diffmask.learner import DiffMaskLearner
+from whence.learned.diffmask.lookahead import Lookahead
+from whence.learned.diffmask.objective import PULL, MaskedPasses, drawn_layer, drawn_noise, mixed, penalty
+from whence.learned.diffmask.recipes import PENALTIES, Penalty, Recipe, recipe_for
+from whence.learned.schedule import Batches, Pace, learning_rate_share
+from whence.learned.texts import Texts
+from whence.learned.training import Training
+from whence.probes.diffmask import Kind, Probes, maskable
+from whence.probes.networks import Form
+from whence.targets import ClassLabels
+from whence.tasks import TASKS
+from whence.tasks.classification import PlainNumber, SeveralLabels
+from whence.tasks.reading import Reading
 
 LABELS = ClassLabels(("a", "b", "c"))
 CASES = [("bert", "classification"), ("electra", "classification"), ("deberta-v2-conv", "classification"),
@@ -31,8 +36,12 @@ CASES = [("bert", "classification"), ("electra", "classification"), ("deberta-v2
 every_case = pytest.mark.parametrize(("family", "head"), CASES, ids=["-".join(case) for case in CASES])
 
 
-def reading(task: Task, normaliser: Any = "softmax") -> Reading:
-    return Reading(task, LABELS, normaliser)
+READINGS: dict[str, Any] = {**TASKS, "several labels": SeveralLabels, "plain number": PlainNumber}
+
+
+def reading(name: str) -> Reading:
+    made: Reading = READINGS[name](LABELS)
+    return made
 
 
 def logits(*shape: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -67,7 +76,7 @@ ALL = torch.ones(2, 4, dtype=torch.bool)
 
 def test_a_classifier_diverges_by_the_categorical_kl() -> None:
     p, q = logits(2, 3)
-    found = divergence(reading("classification"), p, q, ALL)
+    found = reading("classification").divergence(p, q, ALL)
     torch.testing.assert_close(found, kl_divergence(Categorical(logits=p), Categorical(logits=q)))
     by_scipy = [
         stats.entropy(special.softmax(a), special.softmax(b)) for a, b in zip(p.numpy(), q.numpy(), strict=True)
@@ -77,13 +86,13 @@ def test_a_classifier_diverges_by_the_categorical_kl() -> None:
 
 def test_yes_or_no_labels_add_up() -> None:
     p, q = logits(2, 3)
-    found = divergence(reading("classification", "sigmoid"), p, q, ALL)
+    found = reading("several labels").divergence(p, q, ALL)
     torch.testing.assert_close(found, kl_divergence(Bernoulli(logits=p), Bernoulli(logits=q)).sum(dim=-1))
 
 
 def test_an_answer_diverges_by_start_plus_end_without_padding() -> None:
     p, q = logits(2, 4, 2)
-    found = divergence(reading("question_answering"), p, q, MASK)
+    found = reading("question_answering").divergence(p, q, MASK)
     for row, length in enumerate((4, 2)):
         one, other = (Categorical(logits=each[row, :length].T) for each in (p, q))
         assert float(found[row]) == pytest.approx(float(kl_divergence(one, other).sum()), rel=1e-5)
@@ -92,7 +101,7 @@ def test_an_answer_diverges_by_start_plus_end_without_padding() -> None:
 def test_gradients_are_finite_where_padding_has_no_probability() -> None:
     p, q = logits(2, 4, 2)
     q.requires_grad_()
-    (gradient,) = torch.autograd.grad(divergence(reading("question_answering"), p, q, MASK).sum(), q)
+    (gradient,) = torch.autograd.grad(reading("question_answering").divergence(p, q, MASK).sum(), q)
     assert gradient.isfinite().all()
     assert (gradient[~MASK] == 0).all()
     assert (gradient[MASK] != 0).any()
@@ -100,53 +109,52 @@ def test_gradients_are_finite_where_padding_has_no_probability() -> None:
 
 def test_a_tagger_diverges_by_the_mean_over_real_tokens() -> None:
     p, q = logits(2, 4, 3)
-    found = divergence(reading("token_classification"), p, q, MASK)
+    found = reading("token_classification").divergence(p, q, MASK)
     each = kl_divergence(Categorical(logits=p), Categorical(logits=q))
     assert found.tolist() == pytest.approx([float(each[0].mean()), float(each[1, :2].mean())], rel=1e-5)
 
 
 def test_a_plain_number_diverges_by_the_squared_distance() -> None:
-    found = divergence(reading("classification", "none"), torch.tensor([[2.0]]), torch.tensor([[-1.0]]), ALL[:1])
+    found = reading("plain number").divergence(torch.tensor([[2.0]]), torch.tensor([[-1.0]]), ALL[:1])
     assert found.tolist() == [9.0]
 
 
 def test_divergences_are_taken_in_single_precision() -> None:
     p, q = (each.bfloat16() for each in logits(2, 3))
-    assert divergence(reading("classification"), p, q, ALL).dtype == torch.float32
+    assert reading("classification").divergence(p, q, ALL).dtype == torch.float32
 
 
 @pytest.mark.parametrize(
-    ("task", "normaliser", "shape"),
-    [("classification", "softmax", (2, 3)), ("classification", "sigmoid", (2, 3)), ("classification", "none", (2, 1)),
-     ("question_answering", "softmax", (2, 4, 2)), ("token_classification", "softmax", (2, 4, 3)),
-     ("causal_lm", "softmax", (2, 9)), ("masked_lm", "softmax", (2, 9))],
+    ("name", "shape"),
+    [("classification", (2, 3)), ("several labels", (2, 3)), ("plain number", (2, 1)), ("causal_lm", (2, 9)),
+     ("question_answering", (2, 4, 2)), ("token_classification", (2, 4, 3)), ("masked_lm", (2, 9))],
 )  # fmt: skip
-def test_no_change_is_no_divergence_and_padding_does_not_matter(task: Task, normaliser: Any, shape: Any) -> None:
+def test_no_change_is_no_divergence_and_padding_does_not_matter(name: str, shape: Any) -> None:
     p, q = logits(*shape)
-    how = reading(task, normaliser)
-    assert divergence(how, p, p, MASK).tolist() == pytest.approx([0, 0], abs=1e-6)
-    assert (divergence(how, p, q, MASK) > 0).all()
+    how = reading(name)
+    assert how.divergence(p, p, MASK).tolist() == pytest.approx([0, 0], abs=1e-6)
+    assert (how.divergence(p, q, MASK) > 0).all()
     if len(shape) == 3:
         other = q.masked_fill(~MASK[..., None], 100.0)
-        torch.testing.assert_close(divergence(how, p, other, MASK), divergence(how, p, q, MASK))
-        torch.testing.assert_close(agreement(how, p, other, MASK), agreement(how, p, q, MASK))
+        torch.testing.assert_close(how.divergence(p, other, MASK), how.divergence(p, q, MASK))
+        torch.testing.assert_close(how.agreement(p, other, MASK), how.agreement(p, q, MASK))
 
 
 def test_agreement_by_hand() -> None:
     p = torch.tensor([[2.0, 1.0, 0.0], [0.0, 3.0, -1.0]])
     q = torch.tensor([[5.0, 4.0, 4.5], [0.0, 3.0, 3.5]])
-    assert agreement(reading("classification"), p, q, ALL).tolist() == [1, 0]
-    assert agreement(reading("classification", "sigmoid"), p, q, ALL).tolist() == [0, 0]
-    assert agreement(reading("classification", "sigmoid"), p, 2 * p, ALL).tolist() == [1, 1]
+    assert reading("classification").agreement(p, q, ALL).tolist() == [1, 0]
+    assert reading("several labels").agreement(p, q, ALL).tolist() == [0, 0]
+    assert reading("several labels").agreement(p, 2 * p, ALL).tolist() == [1, 1]
     answers, moved = torch.zeros(1, 4, 2), torch.zeros(1, 4, 2)
     answers[0, 1, 0] = answers[0, 2, 1] = moved[0, 1, 0] = moved[0, 3, 1] = 1
     moved[0, 2, 1] = 0.5
-    assert agreement(reading("question_answering"), answers, moved, ALL[:1]).tolist() == [0]
-    assert agreement(reading("question_answering"), answers, moved, torch.tensor([[1, 1, 1, 0]]).bool()).tolist() == [1]
+    assert reading("question_answering").agreement(answers, moved, ALL[:1]).tolist() == [0]
+    assert reading("question_answering").agreement(answers, moved, torch.tensor([[1, 1, 1, 0]]).bool()).tolist() == [1]
     tags, others = torch.eye(3)[None, [0, 1, 2, 0]], torch.eye(3)[None, [0, 1, 1, 0]]
-    assert agreement(reading("token_classification"), tags, others, ALL[:1]).tolist() == [0.75]
+    assert reading("token_classification").agreement(tags, others, ALL[:1]).tolist() == [0.75]
     with pytest.raises(whence.UsageError, match="a plain number has no class to agree on"):
-        agreement(reading("classification", "none"), p, q, ALL)
+        reading("plain number").agreement(p, q, ALL)
 
 
 # Penalties
@@ -196,7 +204,7 @@ def released_objective(
     where = "embeddings" if probes.kind == "input" else layer
     b = probes.baselines[0 if probes.kind == "input" else places[-1]].detach()
     hidden = torch.stack([z[i] * h + (1 - z[i]) * b for i, h in enumerate(states.at(where)[0])])[None]
-    moved = divergence(model.reading, states.logits, model.resume(where, hidden, inputs), inputs.mask)
+    moved = model.reading.divergence(states.logits, model.resume(where, hidden, inputs), inputs.mask)
     cost = {"log": log_keep.mean(), "share": log_keep.exp().mean(), "count": log_keep.exp().sum()}[recipe.penalty]
     return float(moved), float(cost + PULL * pulled.mean())
 
@@ -296,7 +304,7 @@ def test_acceptance_4_closed_gates_at_the_words_are_a_text_of_baselines(family: 
     original = model.states(inputs).logits
     noise = torch.rand(len(probes.layers), *inputs.ids.shape)
     moved, _, _ = masked(model, probes, Recipe(limit=None), model.n_layers, inputs, noise)
-    torch.testing.assert_close(moved, divergence(model.reading, original, expected, inputs.mask), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(moved, model.reading.divergence(original, expected, inputs.mask), rtol=1e-4, atol=1e-5)
     assert (moved > 1e-4).all()
 
 
@@ -335,27 +343,28 @@ def test_the_gradient_of_a_step_is_that_of_the_objective(
     kind: Kind, every_layer: bool, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step forgets each pass before the next; what reaches the probes is the gradient of the whole sum."""
-    monkeypatch.setattr(Fit, "_layers_at_once", lambda self, inputs: at_once)
+    monkeypatch.setattr(DiffMaskLearner, "_layers_at_once", lambda self, inputs: at_once)
     model = tiny("bert")
     encodings = [model.encode(text) for text in TEXTS]
     probes = probes_for(model, kind)
     recipe = Recipe(batch_size=len(TEXTS), every_layer=every_layer, relative=False, limit=0.2)
-    fit = Fit(model, probes, recipe, encodings, encodings, seed=5, batch_tokens=999, validate_every=9, patience=None)
+    learner = DiffMaskLearner(model, probes, recipe, batch_tokens=999)
+    training = Training(model, learner, Texts(encodings, encodings), Pace(9, len(TEXTS), seed=5), batch_tokens=999)
     seen: list[list[Tensor | None]] = []
-    fit.optimiser.step = lambda: seen.append(  # type: ignore[method-assign,assignment]
+    learner.optimiser.step = lambda: seen.append(  # type: ignore[method-assign,assignment]
         [None if weight.grad is None else weight.grad.clone() for weight in probes.parameters()]
     )
     with model.held(), torch.no_grad():
-        fit.train_step()
-    rows = fit.batches[0]
+        training.train_step()
+    rows = training.batches[0]
     inputs = model.collate([encodings[row] for row in rows])
     noise = drawn_noise(5, 0, (len(probes.layers), len(rows), inputs.ids.shape[1]))
-    places = range(len(probes.layers)) if every_layer else [drawn_layer(5, 0, len(probes.layers))]
+    indices = range(len(probes.layers)) if every_layer else [drawn_layer(5, 0, len(probes.layers))]
     probes.zero_grad()
     with model.held():
-        for place in places:
-            moved, cost, _ = masked(model, probes, recipe, probes.layers[place], inputs, noise)
-            rise = recipe.first_margin + (1 - recipe.first_margin) * place / (len(probes.layers) - 1)
+        for index in indices:
+            moved, cost, _ = masked(model, probes, recipe, probes.layers[index], inputs, noise)
+            rise = recipe.first_margin + (1 - recipe.first_margin) * index / (len(probes.layers) - 1)
             loss = recipe.multiplier * (moved - recipe.margin * rise) + cost
             loss.mean().backward()  # type: ignore[no-untyped-call]
     expected = [weight.grad for weight in probes.parameters()]
@@ -454,7 +463,7 @@ def test_every_text_comes_once_an_epoch_with_others_of_its_length() -> None:
     lengths = [5 + number % 7 for number in range(40)]
     batches = Batches(lengths, 8, seed=1)
     for epoch in range(3):
-        rows = [batches[5 * epoch + place] for place in range(5)]
+        rows = [batches[5 * epoch + index] for index in range(5)]
         assert sorted(row for batch in rows for row in batch) == list(range(40))
         spread = [max(lengths[row] for row in batch) - min(lengths[row] for row in batch) for batch in rows]
         assert sum(spread) / len(spread) <= 2  # of 6 that chance would give

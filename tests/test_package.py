@@ -17,14 +17,16 @@ PACKAGE = ROOT / "src" / "whence"
 
 # lower parts never import higher ones; parts in one line may import each other
 STOREYS = (
-    ("errors", "units"),
+    ("errors", "progress", "units"),
     ("files", "store", "part_of_speech"),
     ("explanation", "explanation_json"),
     ("metrics",),
     ("targets",),
+    ("tasks",),
+    ("selection",),
     ("data", "embedded"),
     ("models",),
-    ("lens",),
+    ("lens", "probes"),
     ("methods",),
     ("testing", "engine", "learned", "attention"),
     ("scoreboard",),

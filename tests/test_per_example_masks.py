@@ -13,12 +13,17 @@ from planted_truth import NeedsBoth, needs_both
 
 import whence
 from whence import testing
-from whence.learned.divergence import divergence
-from whence.learned.erasure import smallest_kept_sets
-from whence.learned.per_example import DIFFMASK_PER_TEXT, KEEP_PROBABILITY, Chosen, FreeMasks, diffmask_per_text
-from whence.learned.reinforce import REINFORCE_PER_TEXT, log_probability, reinforce_per_text
+from whence.learned.diffmask.erasure import smallest_kept_sets
+from whence.learned.diffmask.per_example import (
+    DIFFMASK_PER_TEXT,
+    KEEP_PROBABILITY,
+    Chosen,
+    FreeMasks,
+    diffmask_per_text,
+)
+from whence.learned.diffmask.reinforce import REINFORCE_PER_TEXT, log_probability, reinforce_per_text
 from whence.methods.question import Method, Question, Scores
-from whence.targets import select
+from whence.selection import select
 
 TEXTS = ["this good old film is fun", "a good movie of the year", "film: a very good story"]
 QUICK = {"rate": 0.1, "multiplier_rate": 0.3}
@@ -33,7 +38,7 @@ def question_about(model: whence.LayeredModel, texts: list[str]) -> Question:
     encodings = [model.encode(text) for text in texts]
     inputs = model.collate(encodings)
     states = model.states(inputs)
-    selection = select("predicted", "logit", model.reading, states.logits, [each.tokens for each in encodings])
+    selection = select("predicted", "logit", model.reading, states.logits, encodings)
     return Question(model, inputs, states, selection, ("embeddings",), seed=0, batch_tokens=1_000)
 
 
@@ -80,7 +85,7 @@ def test_the_masks_are_those_of_the_exact_search() -> None:
     for row, explanation in zip(keep, found, strict=True):
         row[list(kept(explanation))] = True
     changed = model.resume("embeddings", question.states.embeddings * keep[..., None], question.inputs)
-    moved = divergence(model.reading, question.states.logits, changed, question.inputs.mask)
+    moved = model.reading.divergence(question.states.logits, changed, question.inputs.mask)
     assert (moved <= 0.1).all()
     surplus = [len(kept(mine)) - len(best.sets[0]) for mine, best in zip(found, exact, strict=True)]
     assert min(surplus) >= 0
@@ -139,7 +144,7 @@ def test_open_gates_move_nothing_and_shut_ones_leave_the_baseline() -> None:
     masks = masks_of(question)
     assert masks.moved(torch.ones_like(masks.logits)).tolist() == pytest.approx([0, 0], abs=1e-6)
     nothing = model.resume("embeddings", torch.zeros_like(question.states.embeddings), question.inputs)
-    expected = divergence(model.reading, question.states.logits, nothing, question.inputs.mask)
+    expected = model.reading.divergence(question.states.logits, nothing, question.inputs.mask)
     assert masks.moved(torch.zeros_like(masks.logits)).tolist() == pytest.approx(expected.tolist(), rel=1e-4)
     assert expected.min() > 0
     second = torch.tensor([1])

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from whence.explanation import Layer
-from whence.learned.gates import HardConcrete
-from whence.learned.probes import Bilinear, Form, Kind, Perceptron, Probes, all_at_once
+from whence.probes.diffmask import Kind, Probes
+from whence.probes.gates import HardConcrete
+from whence.probes.networks import Bilinear, Form, Perceptron, all_at_once
 
 FORMS: tuple[Form, ...] = ("released", "released_plain", "paper")
 WIDTHS: dict[Layer, int] = {"embeddings": 3, 0: 4, 1: 4, 2: 5}  # word embeddings may be narrower, layers may differ

@@ -40,7 +40,7 @@ def test_moments_on_paper() -> None:
     assert merged.variance[:, 0].tolist() == pytest.approx([2 / 3, 1.0, 0.0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=8), st.integers(0, 2**31 - 1), st.sampled_from([0.0, 1e6]))
 def test_any_split_gives_what_numpy_gives_at_once(lengths: list[int], seed: int, shift: float) -> None:
     """Also where the mean is a million deviations away, which sums of squares would not survive."""

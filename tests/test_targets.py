@@ -11,7 +11,7 @@ from tiny_models import LABELS, PAIRS, TEXTS, tiny
 from torch import Tensor
 
 import whence
-from whence.targets import LONGEST_ANSWER
+from whence.tasks.question_answering import LONGEST_ANSWER
 
 TEXT = TEXTS[1]
 

@@ -30,7 +30,7 @@ def test_sizes_are_in_proportion_down_to_what_can_be_read() -> None:
     assert drawn["c"] == 9.0
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=30), st.floats(0.01, 100)), min_size=1, max_size=50))
 def test_no_word_lies_over_another_or_outside(pairs: list[tuple[str, float]]) -> None:
     words = heaviest(dict(pairs), 50)

@@ -37,10 +37,9 @@ from torch import Tensor, nn
 
 import whence
 from whence.data import KNOWN, read
-from whence.learned.divergence import divergence
-from whence.learned.erasure import KeptSets, smallest_kept_sets
-from whence.learned.per_example import DIFFMASK_PER_TEXT
-from whence.learned.reinforce import REINFORCE_PER_TEXT
+from whence.learned.diffmask.erasure import KeptSets, smallest_kept_sets
+from whence.learned.diffmask.per_example import DIFFMASK_PER_TEXT
+from whence.learned.diffmask.reinforce import REINFORCE_PER_TEXT
 from whence.metrics.confidence import mean_interval
 from whence.models.batching import batches, usual_batch_tokens
 
@@ -133,7 +132,7 @@ def moved_by(model: whence.LayeredModel, texts: Sequence[str], kept: Sequence[se
         for row, place in enumerate(places):
             keep[row, sorted(kept[place])] = 1
         changed = model.resume("embeddings", states.embeddings * keep[..., None].to(states.embeddings), inputs)
-        moved[places] = divergence(model.reading, states.logits, changed, inputs.mask).cpu().numpy()
+        moved[places] = model.reading.divergence(states.logits, changed, inputs.mask).cpu().numpy()
     return moved
 
 

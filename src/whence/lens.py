@@ -115,7 +115,7 @@ def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = 
         raise UsageError(f"k must be a whole number from 1 to {head.n_vocabulary}, got {k!r}", "give k=5")
     asked = model.layers(layers)
     encoding = encode(model, text, 0)
-    anywhere = None if model.read_position is None else [0]  # a language model's own logits are not looked at
+    anywhere = [0] if model.reading.one_position else None  # a language model's own logits are not looked at
     inputs = collate([encoding], model.tokenizer.padding, anywhere, model.device)
     head.check_ids(inputs.ids)
     states = model.states(inputs)

@@ -133,17 +133,12 @@ def _importance(
     """The sizes of every measure's scores at the word embeddings, special tokens left out, a matrix a text."""
     columns = []
     for measure in measures:
-
-        def report(done: int, total: int, name: str = measure) -> None:
-            if progress is not None:
-                progress(name, done, total)
-
         with python_warnings.catch_warnings():
             python_warnings.simplefilter("ignore", WhenceWarning)  # what matters of them is in the audit's own
             columns.append(
                 explain(
                     model, texts, measure, layers="embeddings", scale=scale, seed=seed, batch_tokens=batch_tokens,
-                    progress=report,
+                    progress=progress,
                 )
             )  # fmt: skip
     return [

@@ -22,6 +22,8 @@ from whence.files import write_whole
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
 from whence.models.plain import wrap_module
+from whence.targets import ClassLabels
+from whence.tasks.classification import Classification
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -160,7 +162,8 @@ class AttentionClassifier(nn.Module):
         `attend` gives the attention of a Transformer's blocks; a BiLSTM has none, there it is that over its states.
         """
         blocks = list(self.encoder.blocks)
-        model = wrap_module(self, vocabulary, blocks=blocks, embedding=self.embedding, labels=labels)
+        reading = Classification(ClassLabels(tuple(labels)))
+        model = wrap_module(self, vocabulary, blocks=blocks, embedding=self.embedding, reading=reading)
 
         def attend(inputs: Inputs) -> list[Float[Tensor, "batch attention_head query key"]]:
             return [weights for _, weights in self.attention_maps(model.states(inputs), inputs)][: len(blocks)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,7 @@ from whence.errors import WhenceWarning
 
 if TYPE_CHECKING:
     from whence.learned.diffmask import DiffMask
+    from whence.learned.diffmask.standing import Standing
     from whence.models.batching import Text
     from whence.models.layered import LayeredModel
 
@@ -65,20 +67,21 @@ def fit(
     with errors_reported(debug):
         from accelerate import PartialState  # type: ignore[import-untyped]
 
+        from whence.learned.checkpoint import free_folder
         from whence.learned.diffmask import DiffMask
-        from whence.learned.folder import free
 
         given = {"steps": steps, "margin": margin, "batch_size": batch_size}
         changes = parse_options(option or []) | {name: value for name, value in given.items() if value is not None}
         probes = DiffMask(kind, recipe, **changes)  # type: ignore[arg-type]
-        free(out)
+        free_folder(out)
         texts = _texts(data, data_dir, split or _training_split(data), limit, seed)
         judging = None if held_out is None else _texts(held_out, data_dir, None, None, seed)
         loaded = load_model(model, task, revision)
         processes = PartialState()
         if processes.device.type == "cuda":
             loaded.module.to(processes.device)
-        _fit(probes, loaded, texts, out, held_out=judging, seed=seed, batch_tokens=batch_tokens)
+        with _shown(processes.is_main_process) as watch:
+            _fit(probes, loaded, texts, out, held_out=judging, seed=seed, batch_tokens=batch_tokens, watch=watch)
         if not processes.is_main_process:
             return
         if as_json:
@@ -88,6 +91,15 @@ def fit(
 
             print_views([fit_view(probes)])
         _say(f"probes: {out.absolute()}")
+
+
+def _shown(main: bool) -> AbstractContextManager[Callable[[Standing], None] | None]:
+    """Where the run stands, shown by the one process that reports it."""
+    if not main:
+        return nullcontext()
+    from whence.render.fit_progress import fit_bar
+
+    return fit_bar()
 
 
 def _training_split(data: str) -> str | None:
@@ -112,7 +124,7 @@ def _fit(probes: DiffMask, model: LayeredModel, texts: Sequence[Text], out: Path
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", WhenceWarning)
-            probes.fit(model, texts, folder=out, **settings)
+            probes.fit(model, texts, folder=out, progress=False, **settings)
     except KeyboardInterrupt:
         from_there = "goes on from there" if (out / CHECKPOINT).exists() else "begins anew, as nothing was saved yet"
         _say(f"stopped: the same command {from_there}")

@@ -30,20 +30,10 @@ def explain_texts(
     model: LayeredModel, texts: Sequence[str], pair: str | None, method: str, **settings: Any
 ) -> list[Explanation]:
     """An explanation a text, each with the same pair; the settings are those of `whence.explain`."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from whence.methods.explain import explain
 
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        bar = progress.add_task(method, total=len(texts))
-        return explain(
-            model,
-            [text if pair is None else (text, pair) for text in texts],
-            method,
-            progress=lambda done, total: progress.update(bar, completed=done),
-            **settings,
-        )
+    given = [text if pair is None else (text, pair) for text in texts]
+    return explain(model, given, method, progress=True, **settings)
 
 
 def lenses_of(model: LayeredModel, explanations: Sequence[Explanation]) -> list[Lens]:

@@ -15,7 +15,7 @@ from whence.methods.baselines import baseline_name
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
 from whence.models.without_hidden import first_position, without_hidden
-from whence.targets import Selection, select
+from whence.selection import Selection, select
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -76,17 +76,16 @@ class MaskedTexts:
         self._inputs = model.collate(encodings)
         self._lengths = np.array([len(encoding) for encoding in encodings])
         self._first = first_position(model) if hiding.from_attention else None
-        parts, places = [], []
+        parts, indices = [], []
         with model.held(), torch.inference_mode():
             batches = list(_micro_batches(self._lengths, batch_tokens))
             for batch in batches:
                 inputs = self._inputs.rows(torch.from_numpy(batch).to(model.device))
                 logits = model.run(inputs)
-                tokens = [encoding.tokens for encoding in inputs.encodings]
-                selection = select("predicted", "probability", model.reading, logits, tokens)
+                selection = select("predicted", "probability", model.reading, logits, inputs.encodings)
                 parts.append(self._answers(logits, inputs, selection))
-                places.append(selection.places)
-            self._selection = replace(selection, places=torch.cat(places)[np.argsort(np.concatenate(batches))])
+                indices.append(selection.indices)
+            self._selection = replace(selection, indices=torch.cat(indices)[np.argsort(np.concatenate(batches))])
         self.whole = _gathered(parts, batches)
 
     def answers(self, rows: Int[np.ndarray, " row"], keep: Bool[np.ndarray, "row token"]) -> Answers:
@@ -123,14 +122,7 @@ class MaskedTexts:
         return self._model.embed(torch.tensor([[number]], device=words.device))[0, 0]
 
     def _answers(self, logits: Float[Tensor, "row *token label"], inputs: Inputs, selection: Selection) -> Answers:
-        reading = self._model.reading
-        if reading.task == "question_answering":
-            tokens = [encoding.tokens for encoding in inputs.encodings]
-            said = select("predicted", "logit", reading, logits, tokens).places[:, 0, :, 0]
-        else:
-            rows = torch.arange(len(logits), device=logits.device)
-            read = logits if logits.ndim == 2 else logits[rows, selection.places[:, 0, 0, 0]]
-            said = read.argmax(dim=-1, keepdim=True)
+        said = self._model.reading.answers(logits, inputs.encodings, selection.positions)
         # without its hidden tokens a text is shorter than its mask, but then the class is no matter of tokens
         probability = selection.of(logits, inputs.mask)
         return Answers(said.cpu().numpy(), probability.float().cpu().numpy())

@@ -135,7 +135,7 @@ def play(
     """
     grid = checked_grid(grid)
     hiding = Hiding.of(model, hide)
-    if model.reading.normaliser == "none":
+    if not model.reading.decides:
         raise UsageError(
             "the model gives a plain number, so there is no answer to hold it to", "play with a classifier"
         )
@@ -192,14 +192,9 @@ def play(
 
 
 def _gold(model: LayeredModel, labels: Sequence[str | int], n_texts: int) -> list[int]:
-    if model.reading.task in ("question_answering", "token_classification"):
-        raise UsageError(
-            f"gold labels are those of whole texts, not of {model.reading.task.replace('_', ' ')}",
-            "leave out labels=: the model is then held to its own answer",
-        )
     if len(labels) != n_texts:
         raise UsageError(f"{len(labels)} labels for {n_texts} texts", "give one label a text")
-    return [model.reading.labels.index(label if isinstance(label, str) else int(label)) for label in labels]
+    return model.reading.gold(labels)
 
 
 def _check_contestant(name: str, contestant: Contestant, encodings: Sequence[Encoding]) -> None:

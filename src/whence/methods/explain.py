@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings as python_warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -24,7 +24,9 @@ from whence.methods.question import Method, Question, Scores
 from whence.models.batching import Text, batches, encode, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
-from whence.targets import Contrast, Label, Target, predictions, select
+from whence.progress import Progress, reporter
+from whence.selection import predictions, select
+from whence.targets import Contrast, Label, Target
 
 DEFAULT_METHOD = "integrated_gradients"
 INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a warning
@@ -46,7 +48,7 @@ def explain(
     layers: Layers | None = None,
     seed: int = 0,
     batch_tokens: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
     **options: Any,
 ) -> Explanation | list[Explanation]:
     """Tell which tokens the model's decision rests on.
@@ -65,7 +67,7 @@ def explain(
         layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most, padding included; lower it if memory runs out.
-        progress: called with (texts done, texts in all) after each batch.
+        progress: True draws a bar, a function is called with (method, texts done, texts in all) after each batch.
         options: the method's own; an unknown one is refused with a list of those that exist.
     """
     single = isinstance(texts, (str, tuple))
@@ -75,13 +77,12 @@ def explain(
     encodings = [encode(model, text, place) for place, text in enumerate([texts] if single else texts)]
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
-    with model.held(), torch.inference_mode(False):
+    with model.held(), torch.inference_mode(False), reporter(progress) as report:
         for batch in batches(encodings, plan.batch_tokens):
             for place, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
                 found[place] = explanation
             done += len(batch)
-            if progress is not None:
-                progress(done, len(encodings))
+            report(plan.name, done, len(encodings))
     explanations = [explanation for explanation in found if explanation is not None]
     for explanation in explanations:
         for warning in explanation.warnings:
@@ -191,15 +192,13 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     inputs = model.collate(encodings, at=_character_of(plan.target))
     with plan.method.within(model.module) if plan.method.within else nullcontext():
         states = model.states(inputs, differentiable=bool(plan.method.differentiable))
-    tokens = [encoding.tokens for encoding in encodings]
-    selection = select(plan.target, plan.scale, model.reading, states.logits, tokens)
+    selection = select(plan.target, plan.scale, model.reading, states.logits, encodings)
     question = Question(model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens)
     scores = plan.method.compute(question, **plan.options)
     if plan.shares:
         scores = _as_shares(scores, inputs)
     seconds = time.perf_counter() - started
-    texts = [(encoding.text, encoding.pair) for encoding in encodings]
-    said = predictions(model.reading, states.logits, inputs.mask, tokens, texts)
+    said = predictions(model.reading, states.logits, inputs.mask, encodings)
     targets = selection.records(question.value.detach())
     total = sum(len(encoding) for encoding in encodings)
     values = _array(scores.values)

@@ -150,7 +150,7 @@ def _loss(
     question: Question, logits: Float[Tensor, "row *token label"], inputs: Inputs, rows: Int[Tensor, " row"]
 ) -> Float[Tensor, " row"]:
     """-log p(target), or the target's squared change where the model gives no probabilities."""
-    if question.selection.reading.normaliser == "none":
+    if not question.selection.reading.decides:
         return (question.selection.rows(rows).of(logits, inputs.mask) - question.value.detach()[rows]).square()
     likelihood = replace(question.selection, scale="log_probability")
     return -likelihood.rows(rows).of(logits, inputs.mask)

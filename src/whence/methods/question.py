@@ -21,7 +21,7 @@ from whence.errors import NonFiniteError
 from whence.explanation import Layer, Meaning
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
-from whence.targets import Selection
+from whence.selection import Selection
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -107,7 +107,7 @@ class Question:
         fingerprint = zlib.crc32(repr((self.seed, self.inputs.encodings[row].ids)).encode())
         return torch.Generator().manual_seed(fingerprint)
 
-    def state_gradients(self) -> list[Float[Tensor, "batch token hidden"]]:
+    def state_gradients(self) -> list[Float[Tensor, "batch token _hidden"]]:
         """The target's gradient at every layer asked about, from one backward pass."""
         states = [self.states.at(layer) for layer in self.layers]
         gradients = torch.autograd.grad(self.value.sum(), states, allow_unused=True)

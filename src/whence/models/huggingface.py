@@ -14,73 +14,54 @@ from torch import Tensor, nn
 from whence.errors import ModelError, UnknownArchitectureError, UsageError
 from whence.explanation import ModelRecord
 from whence.models.head import Head, OwnHead
-from whence.models.huggingface_tokenizer import (
-    HuggingFaceTokenizer,
-    VocabularyLabels,
-    padding_of_config,
-    read_position,
-    text_config,
-)
+from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, VocabularyLabels, padding_of_config, text_config
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
 from whence.models.stack import Stack
-from whence.targets import TASKS, ClassLabels, Labels, Reading, Task
+from whence.tasks import TASKS
+from whence.tasks.reading import Reading
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-# transformers names its classes after the head they carry
-HEADS: dict[str, Task] = {
-    "ForSequenceClassification": "classification",
-    "ForQuestionAnswering": "question_answering",
-    "ForTokenClassification": "token_classification",
-    "ForMaskedLM": "masked_lm",
-    "ForCausalLM": "causal_lm",
-    "LMHeadModel": "causal_lm",
-}
 
 
 def wrap_hugging_face(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     *,
-    task: Task | None = None,
+    task: str | Reading | None = None,
     blocks: Sequence[nn.Module] | None = None,
     embedding: nn.Module | None = None,
     head: Head | None = None,
 ) -> LayeredModel:
     """A loaded Hugging Face model and its tokenizer as a layered model; neither is changed."""
-    task = task or _task_of(model)
+    reading = task or _task_of(model)
+    if isinstance(reading, str):
+        reading = TASKS[reading].of_config(model.config, VocabularyLabels(tokenizer))
     found = find_blocks(model) if blocks is None else tuple(blocks)
     n_layers = int(getattr(text_config(model), "num_hidden_layers", len(found))) if blocks is None else len(found)
-    reader = HuggingFaceTokenizer(model, tokenizer, task)
-    vocabulary = task in ("masked_lm", "causal_lm")
-    labels: Labels = VocabularyLabels(tokenizer) if vocabulary else ClassLabels(_label_names(model, task))
     stack = Stack(embedding or model.get_input_embeddings(), found, n_layers, _beside(model, found))
-    if vocabulary and head is None:
-        head = _own_head(model, stack, task)
-    single = task == "classification" and model.config.num_labels == 1
-    several = getattr(model.config, "problem_type", None) == "multi_label_classification"
+    if reading.one_position and head is None:
+        head = _own_head(model, stack, reading)
     return LayeredModel(
         module=model,
         stack=stack,
-        tokenizer=reader,
-        reading=Reading(task, labels, "none" if single else "sigmoid" if several else "softmax"),
+        tokenizer=HuggingFaceTokenizer(model, tokenizer, keeps_text=reading.keeps_text),
+        reading=reading,
         record=ModelRecord(
             id=str(model.config.name_or_path or type(model).__name__),
             revision=getattr(model.config, "_commit_hash", None),
             architecture=type(model).__name__,
-            task=task,
+            task=reading.task,
         ),
-        run=lambda inputs: _logits(model, inputs),
+        run=lambda inputs: _logits(model, reading, inputs),
         attend=lambda inputs: _attentions(model, inputs),
-        read_position=read_position(task, reader) if vocabulary else None,
         head=head,
     )
 
 
-def _own_head(model: PreTrainedModel, stack: Stack, task: Task) -> Head:
+def _own_head(model: PreTrainedModel, stack: Stack, reading: Reading) -> Head:
     """The head of a language model, run without its blocks. Not a call of the model, so nobody's hooks see a text."""
 
     def run(n_rows: int) -> Float[Tensor, "row vocabulary"]:
@@ -94,7 +75,7 @@ def _own_head(model: PreTrainedModel, stack: Stack, task: Task) -> Head:
         str(model.config.name_or_path or type(model).__name__),
         n_hidden=text_config(model).hidden_size,
         n_vocabulary=len(model.get_input_embeddings().weight),  # type: ignore[arg-type]
-        next_token=task == "causal_lm",
+        next_token=reading.next_token,
     )
 
 
@@ -134,34 +115,34 @@ def _beside(model: nn.Module, blocks: Sequence[nn.Module]) -> list[nn.Module]:
     return []
 
 
-def _task_of(model: nn.Module) -> Task:
-    for ending, task in HEADS.items():
-        if type(model).__name__.endswith(ending):
-            return task
+def _task_of(model: nn.Module) -> str:
+    for task in tasks_of_class(type(model).__name__):
+        return task
     raise UsageError(
         f"the head of {type(model).__name__} does not tell what the model is for",
         f"load a class with a head, or say task= one of: {', '.join(TASKS)}",
     )
 
 
-def _label_names(model: PreTrainedModel, task: Task) -> tuple[str, ...]:
-    if task == "question_answering":
-        return ("start", "end")
-    names: Any = model.config.id2label
-    return tuple(str(names[index]) for index in range(len(names)))
+def tasks_of_class(name: str) -> list[str]:
+    """The tasks that a class of transformers is for: it is named after the head it carries."""
+    return [task for task, reading in TASKS.items() if name.endswith(reading.class_endings)]
 
 
-def _logits(model: PreTrainedModel, inputs: Inputs) -> Float[Tensor, "batch *token label"]:
+def _logits(model: PreTrainedModel, reading: Reading, inputs: Inputs) -> Float[Tensor, "batch *token label"]:
     with _vocabulary_read_at(model, inputs), _padding_known(model, inputs) as ids:
-        output = model(**_arguments(model, inputs, ids))
-    if inputs.read_at is not None:
-        logits: Tensor = output.logits
-        return logits[:, 0] if logits.shape[1] == 1 else logits[torch.arange(len(logits)), inputs.read_at]
-    if "start_logits" in output:
-        return torch.stack([output.start_logits, output.end_logits], dim=-1)
-    if "logits" not in output:
-        raise ModelError(f"{type(model).__name__} returned no logits", "load a class with a head")
-    return output.logits  # type: ignore[no-any-return]
+        output = dict(model(**_arguments(model, inputs, ids)))
+    if inputs.read_at is not None and "logits" in output:
+        logits: Tensor = output["logits"]
+        rows = torch.arange(len(logits))
+        output["logits"] = logits[:, 0] if logits.shape[1] == 1 else logits[rows, inputs.read_at]
+    try:
+        return reading.read(output, inputs.attended)
+    except KeyError as error:
+        raise ModelError(
+            f"{type(model).__name__} returned no {error.args[0]}, which {reading.task.replace('_', ' ')} reads",
+            "load a class with a head",
+        ) from error
 
 
 def _arguments(model: PreTrainedModel, inputs: Inputs, ids: Int[Tensor, "batch token"]) -> dict[str, Any]:

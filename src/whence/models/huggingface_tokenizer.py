@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -12,7 +11,6 @@ from torch import nn
 from whence.errors import InputError, UsageError
 from whence.explanation import Token
 from whence.models.inputs import Encoding
-from whence.targets import Task, token_at
 from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
@@ -26,14 +24,14 @@ _ONE_AT_A_TIME = threading.Lock()
 class HuggingFaceTokenizer:
     """A fast Hugging Face tokenizer as a whence tokenizer."""
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, task: Task) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, keeps_text: bool) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise UsageError(
                 f"{type(tokenizer).__name__} does not say which characters a token comes from",
                 "load a fast tokenizer: AutoTokenizer.from_pretrained(...)",
             )
         self.tokenizer = tokenizer
-        self.task = task
+        self.keeps_text = keeps_text
         self.padding = _padding_id(model, tokenizer)
         self.masking = tokenizer.mask_token_id
         self.longest = _longest_text(model, tokenizer)
@@ -88,7 +86,7 @@ class HuggingFaceTokenizer:
 
     def _truncation(self, whole: Any, pair: str | None) -> str:
         """A question is never cut, its context is."""
-        if self.task != "question_answering" or pair is None:
+        if not self.keeps_text or pair is None:
             return "longest_first"
         question = sum(segment != 1 for segment in whole.sequence_ids(0))
         if question >= self.longest:
@@ -108,6 +106,7 @@ class VocabularyLabels:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
+        self.masking = tokenizer.mask_token_id
 
     def name(self, index: int) -> str:
         return str(self._tokenizer.convert_ids_to_tokens(index))
@@ -125,28 +124,6 @@ class VocabularyLabels:
             return int(pieces[0])
         shown = ", ".join(repr(piece) for piece in self._tokenizer.convert_ids_to_tokens(pieces))
         raise UsageError(f"{label!r} is not one token of the vocabulary", f"it is cut into {shown}: name one of these")
-
-
-def read_position(task: Task, tokenizer: HuggingFaceTokenizer) -> Callable[[Encoding, int | None], int]:
-    """Where a language model's vocabulary is read: after the last token, or at the mask."""
-
-    def last(encoding: Encoding, at: int | None) -> int:
-        return len(encoding) - 1 if at is None else token_at(at, encoding.tokens)
-
-    def masked(encoding: Encoding, at: int | None) -> int:
-        masks = [i for i, token in enumerate(encoding.tokens) if token.id == tokenizer.masking]
-        for position in masks:
-            token = encoding.tokens[position]
-            if at is None or token.start <= at < token.end:
-                return position
-        if at is not None:
-            return token_at(at, encoding.tokens)
-        raise InputError(
-            "the text holds no mask for the model to fill",
-            f"write {tokenizer.tokenizer.mask_token} where a word is wanted, or give target=Label(at=CHARACTER)",
-        )
-
-    return last if task == "causal_lm" else masked
 
 
 def _check_unicode(*texts: str | None) -> None:

@@ -15,7 +15,7 @@ from whence.explanation import Layer, ModelRecord
 from whence.models.head import Head
 from whence.models.inputs import Encoding, Inputs, Tokenizer, collate
 from whence.models.stack import AsFound, Stack, as_found
-from whence.targets import Reading
+from whence.tasks.reading import Reading
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -29,7 +29,7 @@ class States:
     """Everything one forward pass gives: the word embeddings, h_0 … h_L, and the logits."""
 
     embeddings: Float[Tensor, "batch token embedding"]
-    hidden: tuple[Float[Tensor, "batch token hidden"], ...]
+    hidden: tuple[Float[Tensor, "batch token _hidden"], ...]
     logits: Float[Tensor, "batch *token label"]
 
     def at(self, layer: Layer) -> Float[Tensor, "batch token hidden"]:
@@ -41,8 +41,8 @@ class LayeredModel:
     """A text model as a stack of layers. `whence.load` makes one from whatever you have.
 
     `run` calls the module on a batch and returns its logits; `attend` returns each block's attention weights, or is
-    None where there are none; `held()` keeps the model in evaluation mode over many calls; `read_position` says at
-    which token a language model's vocabulary is read; `head` is a language-model head that reads states as words, if
+    None where there are none; `held()` keeps the model in evaluation mode over many calls; `reading` says what
+    the logits mean; `head` is a language-model head that reads states as words, if
     one is known: a language model's own, or the one given to `whence.load`.
     """
 
@@ -53,7 +53,6 @@ class LayeredModel:
     record: ModelRecord
     run: Callable[[Inputs], Float[Tensor, "batch *token label"]]
     attend: Callable[[Inputs], list[Float[Tensor, "batch attention_head query key"]]] | None = None
-    read_position: Callable[[Encoding, int | None], int] | None = None
     head: Head | None = None
     held: AsFound = field(init=False, repr=False)
     _rehearsed: bool = field(default=False, init=False, repr=False)
@@ -93,13 +92,14 @@ class LayeredModel:
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text (and its pair) as the model reads it."""
+        self.reading.check(text, pair)
         return self.tokenizer.encode(text, pair)
 
     def collate(self, encodings: Sequence[Encoding], at: int | None = None) -> Inputs:
         """A padded batch on the model's device; `at` is the character at which a masked language model is read."""
         read_at = None
-        if self.read_position is not None:
-            read_at = [self.read_position(encoding, at) for encoding in encodings]
+        if self.reading.one_position:
+            read_at = [self.reading.position(encoding, at) for encoding in encodings]
         return collate(encodings, self.tokenizer.padding, read_at, self.device)
 
     def states(
@@ -141,7 +141,7 @@ class LayeredModel:
         return self.resume_each([layer], [hidden], inputs)[0]
 
     def resume_each(
-        self, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token hidden"]], inputs: Inputs
+        self, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token _hidden"]], inputs: Inputs
     ) -> Float[Tensor, "layer batch *token label"]:
         """`resume` at several layers, the lowest first, in one pass over as many copies of the batch.
 

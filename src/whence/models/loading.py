@@ -15,20 +15,23 @@ from whence.errors import FileError, ModelError, UnknownNameError, UsageError, W
 from whence.models.head import Head, OwnHead, check_fit, module_head, state_width, vocabulary_of
 from whence.models.inputs import Tokenizer
 from whence.models.layered import LayeredModel
-from whence.targets import TASKS, Task
+from whence.targets import ClassLabels
+from whence.tasks import TASKS
+from whence.tasks.classification import Classification
+from whence.tasks.reading import Reading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Source = str | Path | nn.Module | tuple[nn.Module, Any]
-LANGUAGE_TASKS: tuple[Task, ...] = ("masked_lm", "causal_lm")
+LANGUAGE_TASKS = tuple(name for name, reading in TASKS.items() if reading.one_position)
 
 
 def load(
     source: Source = "sentiment",
     tokenizer: PreTrainedTokenizerBase | Tokenizer | None = None,
     *,
-    task: Task | None = None,
+    task: str | Reading | None = None,
     revision: str | None = None,
     head: Source | LayeredModel | None = None,
     blocks: Sequence[nn.Module] | None = None,
@@ -46,7 +49,8 @@ def load(
         source: "sentiment" or "topic" (the embedded models), a folder, a hub id, a loaded Hugging Face model, or a
             plain torch module. A loaded model and its tokenizer may also come as a pair.
         tokenizer: the tokenizer of a loaded model; for a plain module any object like `whence.WordTokenizer`.
-        task: what the model is for, where its head does not tell.
+        task: what the model is for, where its head does not tell: a name from `whence.tasks.TASKS`, or a reading of
+            your own.
         revision: the branch, tag or commit of a hub model.
         head: the language model whose head reads the states as words, where the model has none of its own: usually
             the one it was fine-tuned from, as a hub id, a folder, a loaded model or a pair with its tokenizer; or a
@@ -64,7 +68,7 @@ def load(
         if len(source) != 2 or tokenizer is not None:
             raise UsageError("expected (model, tokenizer)", "whence.load((model, tokenizer))")
         source, tokenizer = source
-    if task is not None and task not in TASKS:
+    if isinstance(task, str) and task not in TASKS:
         raise UnknownNameError("task", task, TASKS)
     if isinstance(source, nn.Module):
         if options or revision:
@@ -79,7 +83,7 @@ def load(
 def _wrap(
     module: nn.Module,
     tokenizer: Any,
-    task: Task | None,
+    task: str | Reading | None,
     blocks: Sequence[nn.Module] | None,
     embedding: nn.Module | None,
     labels: Sequence[str] | None,
@@ -95,12 +99,15 @@ def _wrap(
         return wrap_hugging_face(module, tokenizer, task=task, blocks=blocks, embedding=embedding)  # type: ignore[arg-type]
     from whence.models.plain import wrap_module
 
-    if blocks is None or labels is None:
+    if isinstance(task, str):
+        raise UsageError(f"a plain module's task is classification, not {task!r}", "or a reading of your own as task=")
+    if blocks is None or (labels is None and task is None):
         raise UsageError(
             f"{type(module).__name__} is a plain module: whence must be told its layers and labels",
             "whence.load(module, tokenizer, blocks=[module.first, module.second], labels=['no', 'yes'])",
         )
-    return wrap_module(module, tokenizer, blocks=blocks, embedding=embedding, labels=labels)
+    reading = task or Classification(ClassLabels(tuple(labels or ())))
+    return wrap_module(module, tokenizer, blocks=blocks, embedding=embedding, reading=reading)
 
 
 def _with_head(model: LayeredModel, head: Source | LayeredModel | None, options: Mapping[str, Any]) -> LayeredModel:
@@ -153,7 +160,11 @@ def _head_alone(head: Head, language_model: LayeredModel) -> Head:
 
 
 def _by_name(
-    name: str, task: Task | None, revision: str | None, options: dict[str, Any], among: Sequence[Task] = TASKS
+    name: str,
+    task: str | Reading | None,
+    revision: str | None,
+    options: dict[str, Any],
+    among: Sequence[str] = tuple(TASKS),
 ) -> LayeredModel:
     from whence.embedded import NAMES, load_embedded
 
@@ -185,29 +196,24 @@ def _by_name(
 
 
 def _from_pretrained(
-    name: str, task: Task | None, revision: str | None, options: dict[str, Any], among: Sequence[Task]
+    name: str, task: str | Reading | None, revision: str | None, options: dict[str, Any], among: Sequence[str]
 ) -> LayeredModel:
     """A model and its tokenizer by hub id or folder; weights are safetensors, remote code only if `options` says so."""
     import transformers
 
     from whence.models.huggingface import wrap_hugging_face
 
-    classes: dict[Task, Any] = {
-        "classification": transformers.AutoModelForSequenceClassification,
-        "question_answering": transformers.AutoModelForQuestionAnswering,
-        "token_classification": transformers.AutoModelForTokenClassification,
-        "masked_lm": transformers.AutoModelForMaskedLM,
-        "causal_lm": transformers.AutoModelForCausalLM,
-    }
     access = {"trust_remote_code", "token", "cache_dir", "local_files_only"} & set(options)
     shared = {"revision": revision, **{key: options[key] for key in access}}
     task = task or _task_of(name, shared, among)
     options = {"use_safetensors": True, **options, "output_loading_info": True}
-    model, report = classes[task].from_pretrained(name, revision=revision, **options)
+    reading = TASKS[task] if isinstance(task, str) else type(task)
+    model, report = getattr(transformers, reading.auto_class).from_pretrained(name, revision=revision, **options)
     if untrained := sorted(report["missing_keys"]):
         raise ModelError(
             f"{name!r} holds no weights for {', '.join(untrained[:3])}{', ...' if len(untrained) > 3 else ''}",
-            f"its {task.replace('_', ' ')} head would be random: name the task it was trained for, or fine-tune it",
+            f"its {reading.task.replace('_', ' ')} head would be random: name the task it was trained for, or "
+            "fine-tune it",
         )
     if model.dtype == torch.float16 and model.device.type == "cpu" and not {"dtype", "torch_dtype"} & set(options):
         model.float()
@@ -221,15 +227,15 @@ def _from_pretrained(
     return wrap_hugging_face(model, tokenizer, task=task)
 
 
-def _task_of(name: str, access: Mapping[str, Any], among: Sequence[Task]) -> Task:
+def _task_of(name: str, access: Mapping[str, Any], among: Sequence[str]) -> str:
     """What a model is for, by its config; of a language model wanted as a head, what it can be for."""
     import transformers
 
-    from whence.models.huggingface import HEADS
+    from whence.models.huggingface import tasks_of_class
 
     config = transformers.AutoConfig.from_pretrained(name, **access)
     named = config.architectures or []
-    known = [task for ending, task in HEADS.items() for each in named if each.endswith(ending) and task in among]
+    known = [task for each in named for task in tasks_of_class(each) if task in among]
     if among is LANGUAGE_TASKS and not known:  # many checkpoints that hold a head do not name it
         masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
         known = ["masked_lm" if masked else "causal_lm"]

@@ -13,7 +13,7 @@ from whence.explanation import ModelRecord
 from whence.models.inputs import Inputs, Tokenizer
 from whence.models.layered import LayeredModel
 from whence.models.stack import Stack
-from whence.targets import ClassLabels, Reading
+from whence.tasks.reading import Reading
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -25,13 +25,13 @@ def wrap_module(
     *,
     blocks: Sequence[nn.Module],
     embedding: nn.Module | None = None,
-    labels: Sequence[str],
+    reading: Reading,
 ) -> LayeredModel:
-    """A torch classifier as a layered model.
+    """A torch module as a layered model.
 
     The module is called as `module(ids, mask)` (or `module(ids)` if it takes one argument), with `mask` true at real
-    tokens, and returns logits with axes (batch, label). Each of `blocks` returns its state, axes (batch, token,
-    hidden), bare or first in a tuple; whatever comes after the last block is the head.
+    tokens, and returns logits with axes (batch, label), or what the reading wants. Each of `blocks` returns its state,
+    axes (batch, token, hidden), bare or first in a tuple; whatever comes after the last block is the head.
     """
     missing = [name for name in ("encode", "id_of") if not hasattr(tokenizer, name)]
     if missing:
@@ -50,10 +50,11 @@ def wrap_module(
 
     def run(inputs: Inputs) -> Float[Tensor, "batch label"]:
         logits: Tensor = module(inputs.ids, inputs.attended) if takes_mask else module(inputs.ids)
-        if logits.ndim != 2 or logits.shape[1] != len(labels):
+        names = getattr(reading.labels, "names", None)
+        if names is not None and (logits.ndim != 2 or logits.shape[1] != len(names)):
             raise UsageError(
                 f"{type(module).__name__} returned logits of shape {tuple(logits.shape)}",
-                f"expected ({len(inputs)}, {len(labels)}): one logit for each of the labels",
+                f"expected ({len(inputs)}, {len(names)}): one logit for each of the labels",
             )
         return logits
 
@@ -61,7 +62,7 @@ def wrap_module(
         module=module,
         stack=Stack(embedding, blocks, len(blocks)),
         tokenizer=tokenizer,
-        reading=Reading("classification", ClassLabels(tuple(labels))),
-        record=ModelRecord(type(module).__name__, None, type(module).__name__, "classification"),
+        reading=reading,
+        record=ModelRecord(type(module).__name__, None, type(module).__name__, reading.task),
         run=run,
     )

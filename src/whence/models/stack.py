@@ -33,7 +33,7 @@ class Trace:
     """The states of one forward pass, as they come."""
 
     embeddings: Float[Tensor, "batch token hidden"] | None = None
-    hidden: list[Float[Tensor, "batch token hidden"]] = field(default_factory=list)
+    hidden: list[Float[Tensor, "batch token _hidden"]] = field(default_factory=list)
 
 
 class Stack:
@@ -113,7 +113,7 @@ class Stack:
 
     @contextmanager
     def resuming_each(
-        self, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token hidden"]]
+        self, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token _hidden"]]
     ) -> Iterator[None]:
         """Inside, a forward pass over as many copies of a batch as there are layers takes each on from its own state.
 

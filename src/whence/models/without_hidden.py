@@ -21,7 +21,9 @@ _POSITION_TABLE_ALONE = frozenset({"albert", "bert", "camembert", "electra", "ro
 def first_position(model: LayeredModel) -> int | None:
     """The number of the first position where hidden tokens may be left out of the input; None where they may not."""
     config = getattr(model.module, "config", None)
-    if model.reading.task != "classification" or getattr(config, "model_type", None) not in _POSITION_TABLE_ALONE:
+    if model.reading.per_token or model.reading.one_position:
+        return None
+    if getattr(config, "model_type", None) not in _POSITION_TABLE_ALONE:
         return None
     if getattr(config, "position_embedding_type", None) not in (None, "absolute"):
         return None

@@ -1,4 +1,4 @@
-"""What layers keep, on matplotlib axes: the frames of `whence.learned.analyses` as figures."""
+"""What layers keep, on matplotlib axes: the frames of `whence.learned.diffmask.analyses` as figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def plot_layers_kept(frame: pandas.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw how many layers keep a token, a row a group: dot the mean, thick line its interval, thin line one sd.
 
     Args:
-        frame: what `whence.learned.analyses.layers_kept` gives.
+        frame: what `whence.learned.diffmask.analyses.layers_kept` gives.
         ax: where to draw; new axes if none are given.
     """
     ax = ax or _axes(0.7 + 1.5 * ROW_HEIGHT * len(frame))
@@ -45,7 +45,7 @@ def plot_keep_by_layer(frame: pandas.DataFrame, ax: Axes | None = None) -> Axes:
     """Draw the keep probability from layer to layer, a line a group, with its interval as a band.
 
     Args:
-        frame: what `whence.learned.analyses.keep_by_layer` gives.
+        frame: what `whence.learned.diffmask.analyses.keep_by_layer` gives.
         ax: where to draw; new axes if none are given.
     """
     ax = ax or _axes(max(2.3, 0.6 + ROW_HEIGHT * frame["group"].nunique()))
@@ -72,7 +72,7 @@ def plot_dropped_by_layer(frame: pandas.DataFrame, ax: Axes | None = None) -> Ax
     """Draw which share of a group's tokens is dropped at which layer, a row a group; the last column are those kept.
 
     Args:
-        frame: what `whence.learned.analyses.dropped_by_layer` gives.
+        frame: what `whence.learned.diffmask.analyses.dropped_by_layer` gives.
         ax: where to draw; new axes if none are given.
     """
     from matplotlib.colors import LinearSegmentedColormap

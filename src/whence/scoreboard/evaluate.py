@@ -97,14 +97,14 @@ def evaluate(
     for name, column in {"labels": labels, "rationales": rationales}.items():
         if column is not None and len(column) != len(given):
             raise UsageError(f"{len(column)} {name} for {len(given)} texts", "give one a text")
-    if model.reading.normaliser == "none":
+    if not model.reading.decides:
         raise UsageError("the model gives a plain number, so it takes no decision to explain", "give a classifier")
     hiding = Hiding.of(model, hide)
     shortest = min(given, key=lambda text: len(encode(model, text, 0)))
     planned = plan(model, methods, explanations or {}, options or {}, layer, shortest, len(given))
     aside, warnings = _set_aside(planned, len(given), held_out)
     judged = [place for place in range(len(given)) if place not in set(aside)]
-    gold = None if labels is None else _gold(model, [labels[place] for place in judged])
+    gold = None if labels is None else model.reading.gold([labels[place] for place in judged])
     identity = {
         "model": model.record.id,
         "weights": _weights(model),
@@ -144,7 +144,7 @@ def evaluate(
     values = {metric: np.full((len(entrants), len(trial.texts)), np.nan) for metric in wanted}
     _fill(values, entrants, judged_values(trial, scored, outcomes))
     targets = None
-    if model.reading.task not in ("question_answering", "token_classification"):
+    if not model.reading.per_token:
         targets = [explanation.prediction.index for explanation in said]
     explaining = [entrant for entrant in entrants if entrant.method is not None]
     if tries_stability:
@@ -221,12 +221,6 @@ def _steps(
         "random weights": n_stages * n_explaining,
     }
     return {step: total for step, total in found.items() if total}
-
-
-def _gold(model: LayeredModel, labels: Sequence[str | int]) -> list[int]:
-    if model.reading.task in ("question_answering", "token_classification"):
-        raise UsageError("gold labels are those of whole texts", "leave out labels=")
-    return [model.reading.labels.index(label if isinstance(label, str) else int(label)) for label in labels]
 
 
 def _digest(values: Sequence[Any]) -> str:

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from whence.errors import UnknownNameError, UsageError
-from whence.learned.objective import penalty as penalty_of
-from whence.learned.per_example import KEEP_PROBABILITY, Choose, Chosen, FreeMasks, check
-from whence.learned.recipes import Penalty
+from whence.learned.diffmask.objective import penalty as penalty_of
+from whence.learned.diffmask.per_example import KEEP_PROBABILITY, Choose, Chosen, FreeMasks, check
+from whence.learned.diffmask.recipes import Penalty
 from whence.methods.baselines import Baseline
 from whence.methods.question import Method, Question, Scores
 
@@ -47,7 +47,7 @@ def reinforce_per_text(
             average holds only samples before this one. "released" is the published code's: the multiplier never
             reaches the gates, so the constraint's weight is 1 whatever happens, and the average holds this sample too.
         decay: the share of the moving average that stays at each step.
-        margin: and all others: see `whence.learned.per_example.diffmask_per_text`.
+        margin: and all others: see `whence.learned.diffmask.per_example.diffmask_per_text`.
     """
     check(penalty, choose, margin, steps)
     if form not in ("corrected", "released"):

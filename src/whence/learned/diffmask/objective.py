@@ -16,22 +16,17 @@ import torch
 from torch import Tensor
 
 from whence.explanation import Layer
-from whence.learned.divergence import divergence
-from whence.learned.gates import HardConcrete
-from whence.learned.probes import Probes
-from whence.learned.recipes import Penalty, Recipe
+from whence.learned.diffmask.recipes import Penalty, Recipe
+from whence.learned.schedule import generator
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
+from whence.probes.diffmask import Probes, maskable
+from whence.probes.gates import HardConcrete
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
 PULL = 0.1  # how strongly logits beyond the limit are pulled back
-
-
-def maskable(inputs: Inputs, special: bool) -> Bool[Tensor, "batch token"]:
-    """The tokens that gates act on: all real ones, or only those of the text itself."""
-    return inputs.mask if special else inputs.mask & ~inputs.special
 
 
 def mixed(
@@ -54,7 +49,7 @@ def penalty(
 
 
 class MaskedPasses:
-    """Masked forward passes over a batch, one a layer, all from one pass over the unmasked texts.
+    """Masked forward passes over a batch, one per layer, all from one pass over the unmasked texts.
 
     That pass gives the states which the probes read, the states to go on from, and the output to compare with. Gates
     are sampled once: those of an input at a layer are the product of all up to it.
@@ -100,7 +95,7 @@ class MaskedPasses:
         ]
         changed = self.model.resume_each(where, hidden, self.inputs)
         return torch.stack(
-            [divergence(self.model.reading, self.states.logits, each, self.inputs.mask) for each in changed]
+            [self.model.reading.divergence(self.states.logits, each, self.inputs.mask) for each in changed]
         )
 
     def _beyond(self, gate: HardConcrete) -> Float[Tensor, " batch"]:
@@ -109,3 +104,13 @@ class MaskedPasses:
             return torch.zeros(len(self.inputs), device=gate.logits.device)
         beyond = (gate.logits.abs() - self.recipe.limit).relu().square()
         return (beyond * self.free).sum(dim=-1) / self.free.sum(dim=-1).clamp(min=1)
+
+
+def drawn_layer(seed: int, step: int, n_layers: int) -> int:
+    """The index of the layer whose gates a step trains, where it trains one."""
+    return int(torch.randint(n_layers, (), generator=generator(seed, "layer", step)))
+
+
+def drawn_noise(seed: int, step: int, shape: tuple[int, int, int]) -> Float[Tensor, "layer batch token"]:
+    """The noise of a step's gates, for the whole batch whichever process has which of its texts."""
+    return torch.rand(shape, generator=generator(seed, "noise", step))

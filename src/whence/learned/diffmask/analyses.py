@@ -1,8 +1,8 @@
 """What keep probabilities say over many texts: how many layers keep which tokens, and where the others are dropped.
 
 The scores of the explanations are keep probabilities. Frames come by group of tokens (see
-`whence.learned.token_groups`), with intervals from drawing whole texts anew, since the tokens of one text are not
-independent.
+`whence.learned.diffmask.token_groups`), with intervals from drawing whole texts anew, since the tokens of one text are
+not independent.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
-from whence.learned.token_groups import Groups
+from whence.learned.diffmask.token_groups import Groups
 from whence.metrics.confidence import LEVEL, RESAMPLES
+from whence.tasks import TASKS
 
 if TYPE_CHECKING:
     import pandas
@@ -104,7 +105,8 @@ def answers_kept(explanations: Sequence[Explanation], *, above: float = KEPT) ->
     """Whether all layers keep every token of the predicted answer, for explanations of question answering."""
     kept = []
     for explanation in explanations:
-        if explanation.model.task != "question_answering":
+        task = TASKS.get(explanation.model.task)
+        if task is None or not task.gives_span:
             raise UsageError(f"a model for {explanation.model.task} gives no answer span", "explain a question")
         first = explanation.tokens[explanation.prediction.index]
         end = first.start + len(explanation.prediction.label)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
@@ -33,8 +35,8 @@ class Lookahead:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything to be saved beside the weights and the optimiser's own state."""
-        return {f"slow.{place}": slow for place, slow in enumerate(self.slow)} | {"steps": torch.tensor(self.steps)}
+        return {f"slow.{index}": slow for index, slow in enumerate(self.slow)} | {"steps": torch.tensor(self.steps)}
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        self.slow = [tensors[f"slow.{place}"].to(weight) for place, weight in enumerate(self.weights)]
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        self.slow = [tensors[f"slow.{index}"].to(weight) for index, weight in enumerate(self.weights)]
         self.steps = int(tensors["steps"])

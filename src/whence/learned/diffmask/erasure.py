@@ -17,15 +17,14 @@ from torch import Tensor
 
 from whence.errors import InputError, UnknownNameError, UsageError
 from whence.explanation import Layer, Token
-from whence.learned.divergence import agreement, divergence
-from whence.learned.subset_search import Course, search_subsets
+from whence.learned.diffmask.subset_search import Course, search_subsets
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
 from whence.methods.question import Question
 from whence.models.batching import Text, batches, encode, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
-from whence.targets import select
+from whence.selection import select
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -95,7 +94,7 @@ def smallest_kept_sets(
     """Find, for each text, every smallest set of tokens on which the model still says the same.
 
     >>> import whence
-    >>> from whence.learned.erasure import smallest_kept_sets
+    >>> from whence.learned.diffmask.erasure import smallest_kept_sets
     >>> (found,) = smallest_kept_sets(whence.load(), ["never comes alive, a waste of time"])
     >>> [[found.tokens[position].text for position in kept] for kept in found.sets]
     [['never'], ['waste']]
@@ -104,7 +103,7 @@ def smallest_kept_sets(
         model: what `whence.load` gives.
         texts: texts or pairs of texts.
         constraint: what must hold: "agreement" (the same label, or both ends of the same answer) or "divergence" (the
-            output moves by at most `margin`, see `whence.learned.divergence.divergence`).
+            output moves by at most `margin`, see `whence.tasks.reading.Reading.divergence`).
         margin: the divergence allowed.
         layer: where tokens are dropped; by default their word embeddings.
         baseline: what stands in a dropped token's place; see `whence.methods.baselines.Baseline`.
@@ -126,27 +125,26 @@ def smallest_kept_sets(
     tokens_at_once = usual_batch_tokens(model) if batch_tokens is None else batch_tokens
     at_least("batch_tokens", tokens_at_once, 1)
     encodings = [encode(model, text, place) for place, text in enumerate(texts)]
-    if must_keep == "answer" and model.reading.task != "question_answering":
+    if must_keep == "answer" and not model.reading.gives_span:
         raise UsageError("must_keep='answer' is for question answering", "give the positions that every set must hold")
     kept_anyway = _positions(must_keep, [len(encoding) for encoding in encodings])
 
     def meets(original: Tensor, changed: Tensor, inputs: Inputs) -> Bool[Tensor, " row"]:
         if constraint == "agreement":
-            return agreement(model.reading, original, changed, inputs.mask) == 1
-        return divergence(model.reading, original, changed, inputs.mask) <= margin
+            return model.reading.agreement(original, changed, inputs.mask) == 1
+        return model.reading.divergence(original, changed, inputs.mask) <= margin
 
     results: dict[int, KeptSets] = {}
     with model.held(), torch.inference_mode():
         for places in batches(encodings, tokens_at_once):
             inputs = model.collate([encodings[place] for place in places])
             states = model.states(inputs)
-            tokens = [encodings[place].tokens for place in places]
-            selection = select("predicted", "logit", model.reading, states.logits, tokens)
+            selection = select("predicted", "logit", model.reading, states.logits, inputs.encodings)
             question = Question(model, inputs, states, selection, (layer,), seed=0, batch_tokens=tokens_at_once)
             free = removable(question, layer, special).clone()  # of all tokens it is the very mask of the inputs
             for row, place in enumerate(places):
                 if must_keep == "answer":
-                    (first, _), (last, _) = selection.places[row, 0].tolist()
+                    (first, _), (last, _) = selection.indices[row, 0].tolist()
                     free[row, first : last + 1] = False
                 else:
                     free[row, kept_anyway[place]] = False

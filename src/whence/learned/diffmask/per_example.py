@@ -16,13 +16,12 @@ from torch import Tensor
 
 from whence.errors import NonFiniteError, UnknownNameError
 from whence.explanation import Layer, Meaning
-from whence.learned.divergence import divergence
-from whence.learned.gates import HardConcrete
-from whence.learned.objective import penalty as penalty_of
-from whence.learned.recipes import PENALTIES, Penalty
+from whence.learned.diffmask.objective import penalty as penalty_of
+from whence.learned.diffmask.recipes import PENALTIES, Penalty
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
 from whence.methods.question import Method, Question, Scores
+from whence.probes.gates import HardConcrete
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -151,7 +150,7 @@ class FreeMasks:
         changed = question.model.resume(self.layer, mixed, inputs)
         original = question.states.logits.detach()[rows]
         original = original if original.ndim == 2 else original[:, :length]
-        return divergence(question.model.reading, original, changed, inputs.mask)
+        return question.model.reading.divergence(original, changed, inputs.mask)
 
     def step(self, loss: Float[Tensor, " batch"], moved: Float[Tensor, " batch"]) -> None:
         """Gates go down the loss, multipliers up by how far the margin is exceeded, all within their limits."""

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from whence.explanation import Layer
-from whence.learned.divergence import agreement, divergence
-from whence.learned.objective import maskable, mixed
-from whence.learned.probes import Probes
+from whence.explanation import Layer, layer_of_file
+from whence.learned.diffmask.objective import mixed
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
+from whence.probes.diffmask import Probes, maskable
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -36,6 +35,10 @@ class LayerResult:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> LayerResult:
+        return cls(**{**record, "layer": layer_of_file(record["layer"])})
 
 
 @dataclass(frozen=True)
@@ -75,14 +78,14 @@ def validate(
     model: LayeredModel, probes: Probes, batches: Sequence[Sequence[Encoding]], *, special: bool = True
 ) -> list[LayerResult]:
     """How much is masked at each layer, how far the output moves, and how often the model still says the same."""
-    says_something = model.reading.normaliser != "none"
+    says_something = model.reading.decides
     sums = {layer: [0.0, 0.0, 0.0] for layer in probes.layers}
     n_texts = sum(map(len, batches))
     for output in masked_outputs(model, probes, batches, special):
-        compared = (model.reading, output.original, output.changed, output.inputs.mask)
-        same = agreement(*compared) if says_something else torch.zeros(())
-        for place, values in enumerate((output.masked, divergence(*compared), same)):
-            sums[output.layer][place] += float(values.sum())
+        compared = (output.original, output.changed, output.inputs.mask)
+        same = model.reading.agreement(*compared) if says_something else torch.zeros(())
+        for index, values in enumerate((output.masked, model.reading.divergence(*compared), same)):
+            sums[output.layer][index] += float(values.sum())
     return [
         LayerResult(layer, masked / n_texts, same / n_texts if says_something else None, moved / n_texts, n_texts)
         for layer, (masked, moved, same) in sums.items()

@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from whence.errors import UnknownNameError, UsageError
-from whence.learned.probes import Form, Kind
+from whence.probes.diffmask import Kind
+from whence.probes.networks import Form
 
 Penalty = Literal["log", "share", "count"]
 PENALTIES: tuple[Penalty, ...] = ("log", "share", "count")
@@ -22,7 +23,7 @@ class Recipe:
     """Everything about training but the model, the texts and the seed.
 
     Attributes:
-        probe: the form of the probes, see `whence.learned.probes`.
+        probe: the form of the probes, see `whence.probes.networks`.
         width: hidden units of a perceptron; None: a quarter of the state's features, at least 32.
         start: the gates' first logit: all start open, or training does not get off the ground.
         limit: logits beyond it, either way, are pulled back, because a gate that is shut (or open) for good learns

@@ -1,0 +1,115 @@
+"""Targets resolved: one number per text, read off the model's output.
+
+Every target is a weighted sum of logits at known indices (token, label).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from whence.errors import NonFiniteError, UnknownNameError, UsageError
+from whence.explanation import ExplainedTarget, Prediction, Scale
+from whence.targets import Contrast, EncodedText, Label, Span, Target
+from whence.tasks.reading import Reading
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+SCALES: tuple[Scale, ...] = ("logit", "probability", "log_probability")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The targets of a batch, resolved: `of` picks one number per row out of the logits of the same texts.
+
+    A target is a weighted sum over its parts (two for a contrast), each a sum over its indices (two for a span).
+    """
+
+    reading: Reading
+    scale: Scale
+    weights: Float[Tensor, " part"]
+    indices: Int[Tensor, "batch part index 2"]
+    descriptions: tuple[str, ...]
+
+    @property
+    def positions(self) -> Int[Tensor, " batch"]:
+        """The token at which each row's target is read first."""
+        return self.indices[:, 0, 0, 0]
+
+    def rows(self, rows: Int[Tensor, " row"]) -> Selection:
+        return replace(self, indices=self.indices[rows])
+
+    def of(
+        self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, " batch"]:
+        """The target of each row, in float32, differentiable."""
+        logits = _with_token_axis(logits)
+        source = logits if self.scale == "logit" else self.reading.log_probabilities(logits, mask)
+        batch = torch.arange(len(logits), device=logits.device)[:, None, None]
+        sums = source[batch, self.indices[..., 0], self.indices[..., 1]].float().sum(dim=-1)
+        return (sums.exp() if self.scale == "probability" else sums) @ self.weights
+
+    def records(self, values: Float[Tensor, " batch"]) -> list[ExplainedTarget]:
+        """Each row's target in words, with its value on the whole text."""
+        pairs = zip(self.descriptions, values.tolist(), strict=True)
+        return [ExplainedTarget(description, self.scale, value) for description, value in pairs]
+
+
+def _with_token_axis(logits: Float[Tensor, "batch *token label"]) -> Float[Tensor, "batch token label"]:
+    return logits if logits.ndim == 3 else logits[:, None]
+
+
+def select(
+    target: Target,
+    scale: Scale,
+    reading: Reading,
+    logits: Float[Tensor, "batch *token label"],
+    texts: Sequence[EncodedText],
+) -> Selection:
+    """Resolve a target on every text of a batch, given the model's output on the whole texts."""
+    if scale not in SCALES:
+        raise UnknownNameError("scale", scale, SCALES)
+    if logits.isnan().any():
+        raise NonFiniteError(
+            "the model's output is NaN, so nothing can be explained",
+            "look for NaN weights (broken checkpoint or overflow in half precision)",
+        )
+    rows = _with_token_axis(logits.detach()).float().cpu()
+    sides = [_side(side) for side in ((target.this, target.that) if isinstance(target, Contrast) else (target,))]
+    characters = [side.at if isinstance(side, Label) else None for side in sides]
+    if reading.one_position and characters[-1] not in (None, characters[0]):
+        raise UsageError("a language model is read at one character of the text", "give both labels the same at=")
+    parts = [[reading.part(side, row, text) for side in sides] for row, text in zip(rows, texts, strict=True)]
+    return Selection(
+        reading,
+        scale,
+        weights=torch.tensor([1.0, -1.0][: len(sides)], device=logits.device),
+        indices=torch.tensor([[part.indices for part in row] for row in parts], device=logits.device),
+        descriptions=tuple(" rather than ".join(part.description for part in row) for row in parts),
+    )
+
+
+def _side(target: Label | Span | str | int) -> Label | Span:
+    if isinstance(target, (Label, Span)):
+        return target
+    return Label(None if target == "predicted" else target)
+
+
+def predictions(
+    reading: Reading,
+    logits: Float[Tensor, "batch *token label"],
+    mask: Bool[Tensor, "batch token"],
+    texts: Sequence[EncodedText],
+) -> list[Prediction]:
+    """What the model says about each text of a batch."""
+    logits = _with_token_axis(logits.detach())
+    shared = reading.log_probabilities(logits, mask).cpu() if reading.decides else [None] * len(logits)
+    return [
+        reading.prediction(row, chances, text)
+        for row, chances, text in zip(logits.float().cpu(), shared, texts, strict=True)
+    ]

@@ -1,0 +1,151 @@
+"""Classification: one label per text, several at once, or (regression) a plain number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from whence.errors import UsageError
+from whence.explanation import Prediction
+from whence.targets import ClassLabels, EncodedText, Label, Labels, Span, Vocabulary
+from whence.tasks.reading import Part, Reading, label_of
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+
+@dataclass(frozen=True)
+class Classification(Reading):
+    """One label per text: a softmax over classes."""
+
+    labels: Labels
+
+    task = "classification"
+    auto_class = "AutoModelForSequenceClassification"
+    class_endings = ("ForSequenceClassification",)
+
+    @classmethod
+    def of_config(cls, config: Any, vocabulary: Vocabulary) -> Reading:
+        labels = class_labels(config)
+        if config.num_labels == 1:
+            return PlainNumber(labels)
+        if getattr(config, "problem_type", None) == "multi_label_classification":
+            return SeveralLabels(labels)
+        return cls(labels)
+
+    def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
+        return class_part(self.labels, target, logits)
+
+
+@dataclass(frozen=True)
+class SeveralLabels(Reading):
+    """Several labels at once: each is said or not, whatever the others are."""
+
+    labels: Labels
+
+    task = Classification.task
+    auto_class = Classification.auto_class
+
+    @classmethod
+    def of_config(cls, config: Any, vocabulary: Vocabulary) -> Reading:
+        return cls(class_labels(config))
+
+    def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
+        return class_part(self.labels, target, logits)
+
+    def log_probabilities(
+        self, logits: Float[Tensor, "batch token label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch token label"]:
+        return logsigmoid(logits.float())
+
+    def divergence(
+        self,
+        original: Float[Tensor, "batch label"],
+        changed: Float[Tensor, "batch label"],
+        mask: Bool[Tensor, "batch token"],
+    ) -> Float[Tensor, " batch"]:
+        """Summed over the labels, each a yes or a no."""
+        p, q = logsigmoid(original.float()), logsigmoid(changed.float())
+        no_p, no_q = logsigmoid(-original.float()), logsigmoid(-changed.float())
+        return (p.exp() * (p - q) + no_p.exp() * (no_p - no_q)).sum(dim=-1)
+
+    def agreement(
+        self,
+        original: Float[Tensor, "batch label"],
+        changed: Float[Tensor, "batch label"],
+        mask: Bool[Tensor, "batch token"],
+    ) -> Float[Tensor, " batch"]:
+        """Every label as before."""
+        return ((original > 0) == (changed > 0)).all(dim=-1).float()
+
+
+@dataclass(frozen=True)
+class PlainNumber(Reading):
+    """Regression: a number, and nothing decided."""
+
+    labels: Labels
+
+    task = Classification.task
+    auto_class = Classification.auto_class
+    decides = False
+
+    @classmethod
+    def of_config(cls, config: Any, vocabulary: Vocabulary) -> Reading:
+        return cls(class_labels(config))
+
+    def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
+        return class_part(self.labels, target, logits)
+
+    def log_probabilities(
+        self, logits: Float[Tensor, "batch token label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch token label"]:
+        raise UsageError("this model's output is a plain number, not a probability", "use scale='logit'")
+
+    def divergence(
+        self,
+        original: Float[Tensor, "batch label"],
+        changed: Float[Tensor, "batch label"],
+        mask: Bool[Tensor, "batch token"],
+    ) -> Float[Tensor, " batch"]:
+        """A number has no distribution: the squared distance."""
+        return (original.float() - changed.float()).square().sum(dim=-1)
+
+    def agreement(
+        self,
+        original: Float[Tensor, "batch label"],
+        changed: Float[Tensor, "batch label"],
+        mask: Bool[Tensor, "batch token"],
+    ) -> Float[Tensor, " batch"]:
+        raise _no_class()
+
+    def answers(
+        self, logits: Float[Tensor, "batch label"], texts: Sequence[EncodedText], positions: Int[Tensor, " batch"]
+    ) -> Int[Tensor, "batch 1"]:
+        raise _no_class()
+
+    def prediction(
+        self, logits: Float[Tensor, "1 label"], log_probabilities: Float[Tensor, "1 label"] | None, text: EncodedText
+    ) -> Prediction:
+        return Prediction(f"{float(logits[0, 0]):.4g}", 0, None, {})
+
+
+def class_labels(config: Any) -> ClassLabels:
+    """The names that a Hugging Face config gives its classes."""
+    return ClassLabels(tuple(str(config.id2label[index]) for index in range(len(config.id2label))))
+
+
+def class_part(labels: Labels, target: Label | Span, logits: Float[Tensor, "1 label"]) -> Part:
+    """A class of the whole text."""
+    label = label_of(target, Classification.task)
+    if label.at is not None:
+        raise UsageError("a class belongs to the whole text, not to a character", "leave out at=")
+    index = int(logits[0].argmax()) if label.label is None else labels.index(label.label)
+    return Part(((0, index),), labels.name(index))
+
+
+def _no_class() -> UsageError:
+    return UsageError("a plain number has no class to agree on", "read its divergence instead")

@@ -1,0 +1,173 @@
+"""Readings: what a task makes of a model's output. Each task is one class of these."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from whence.errors import InputError, UsageError
+from whence.explanation import Prediction
+from whence.targets import EncodedText, Label, Labels, Span, Vocabulary
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+SHOWN = 10  # labels whose probabilities a prediction tells
+
+
+@dataclass(frozen=True)
+class Part:
+    """One side of a target on one text: logits at (token, label), added up."""
+
+    indices: tuple[tuple[int, int], ...]
+    description: str
+
+
+class Reading(ABC):
+    """How a task's output is read: what the model answers, when two answers agree, how an answer is said.
+
+    Each task is a final class in `whence.tasks`; a task of your own is another, given as `whence.load(..., task=)`.
+    Class variables are facts about the task. Logits have axes (batch, label), or (batch, token, label) where every
+    token has its own. What a task does not say otherwise is that of a softmax over labels, one per text.
+    """
+
+    task: ClassVar[str]
+    """The task's name, as it stands in records."""
+    auto_class: ClassVar[str]
+    """The class of transformers that loads a model for it."""
+    class_endings: ClassVar[tuple[str, ...]] = ()
+    """How transformers' classes with such a head end."""
+    per_token: ClassVar[bool] = False
+    """Whether every token has logits of its own, so that a label is none of the whole text."""
+    one_position: ClassVar[bool] = False
+    """Whether the output is read at one token of each text; `position` says which."""
+    next_token: ClassVar[bool] = False
+    """Whether what is read at a token is the one after it."""
+    decides: ClassVar[bool] = True
+    """Whether the output is a decision with probabilities, not a plain number."""
+    gives_span: ClassVar[bool] = False
+    """Whether the answer is a span of the text: its first token, then its last."""
+    needs_pair: ClassVar[bool] = False
+    """Whether there must be a second text."""
+    keeps_text: ClassVar[bool] = False
+    """Whether the first text (a question) is never cut, only its pair."""
+
+    labels: Labels
+
+    @classmethod
+    @abstractmethod
+    def of_config(cls, config: Any, vocabulary: Vocabulary) -> Reading:
+        """The reading of a Hugging Face model with this config; a language model's labels are its vocabulary."""
+
+    @abstractmethod
+    def part(self, target: Label | Span, logits: Float[Tensor, "token label"], text: EncodedText) -> Part:
+        """What a target means on one text, given its logits; `Label()` is what the model says itself."""
+
+    def log_probabilities(
+        self, logits: Float[Tensor, "batch token label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch token label"]:
+        """In float32; a plain number has none, which is an error."""
+        return logits.float().log_softmax(dim=-1)
+
+    def divergence(
+        self,
+        original: Float[Tensor, "batch *token label"],
+        changed: Float[Tensor, "batch *token label"],
+        mask: Bool[Tensor, "batch token"],
+    ) -> Float[Tensor, " batch"]:
+        """How far each text's output has moved, in float32: KL(original || changed) where there are probabilities."""
+        return label_divergence(original, changed)
+
+    def agreement(
+        self,
+        original: Float[Tensor, "batch *token label"],
+        changed: Float[Tensor, "batch *token label"],
+        mask: Bool[Tensor, "batch token"],
+    ) -> Float[Tensor, " batch"]:
+        """1 where the model still says the same, else 0; of a tagger the share of tokens with the same tag."""
+        return same_label(original, changed)
+
+    def answers(
+        self,
+        logits: Float[Tensor, "batch *token label"],
+        texts: Sequence[EncodedText],
+        positions: Int[Tensor, " batch"],
+    ) -> Int[Tensor, "batch answer"]:
+        """What the model says of each row, in numbers that are equal where it says the same.
+
+        `positions` are the tokens at which its answers on the whole texts stand.
+        """
+        rows = torch.arange(len(logits), device=logits.device)
+        return (logits if logits.ndim == 2 else logits[rows, positions]).argmax(dim=-1, keepdim=True)
+
+    def prediction(
+        self,
+        logits: Float[Tensor, "token label"],
+        log_probabilities: Float[Tensor, "token label"] | None,
+        text: EncodedText,
+    ) -> Prediction:
+        """What the model says of one text, as a person is told; without probabilities where it does not decide."""
+        assert log_probabilities is not None
+        return likeliest(self.labels, log_probabilities[0])
+
+    def position(self, text: EncodedText, at: int | None) -> int:
+        """The token at which the output of a text is read, where that is one; `at` is a character of the text."""
+        raise NotImplementedError(f"{type(self).__name__} does not say at which token its output is read")
+
+    def read(
+        self, output: Mapping[str, Tensor], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch *token label"]:
+        """The logits in what a Hugging Face model returns; `mask` is true at the tokens that are attended to."""
+        return output["logits"]
+
+    def check(self, text: str, pair: str | None) -> None:
+        """Refuse a text that the model cannot be asked about."""
+        if self.needs_pair and pair is None:
+            raise InputError(
+                f"{self.task.replace('_', ' ')} takes two texts, here is one",
+                "give both: ('question', 'context') in Python, --pair TEXT on the command line",
+            )
+
+    def gold(self, labels: Sequence[str | int]) -> list[int]:
+        """The ids of gold labels, one per text."""
+        if self.per_token:
+            raise UsageError(
+                f"gold labels are those of whole texts, not of {self.task.replace('_', ' ')}",
+                "leave out labels=: the model is then held to its own answer",
+            )
+        return [self.labels.index(label if isinstance(label, str) else int(label)) for label in labels]
+
+
+def label_divergence(
+    original: Float[Tensor, "*batch label"], changed: Float[Tensor, "*batch label"]
+) -> Float[Tensor, "*batch"]:
+    """KL(original || changed) of two softmaxes over labels, in float32."""
+    p, q = original.float().log_softmax(dim=-1), changed.float().log_softmax(dim=-1)
+    return (p.exp() * (p - q)).sum(dim=-1)
+
+
+def same_label(
+    original: Float[Tensor, "*batch label"], changed: Float[Tensor, "*batch label"]
+) -> Float[Tensor, "*batch"]:
+    """1 where the likeliest label is the same, else 0."""
+    return (original.argmax(dim=-1) == changed.argmax(dim=-1)).float()
+
+
+def likeliest(labels: Labels, log_probabilities: Float[Tensor, " label"]) -> Prediction:
+    """The likeliest label, with the probabilities of the first ten."""
+    top = log_probabilities.exp().topk(min(SHOWN, len(log_probabilities)))
+    names = [labels.name(index) for index in top.indices.tolist()]
+    chances = [float(value) for value in top.values]
+    return Prediction(names[0], int(top.indices[0]), chances[0], dict(zip(names, chances, strict=True)))
+
+
+def label_of(target: Label | Span, task: str) -> Label:
+    """The target, which must be a label."""
+    if isinstance(target, Span):
+        raise UsageError(f"a span is a target of question answering, not of {task}", "give a label instead")
+    return target
