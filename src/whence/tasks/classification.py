@@ -58,8 +58,8 @@ class SeveralLabels(Reading):
         return class_part(self.labels, target, logits)
 
     def log_probabilities(
-        self, logits: Float[Tensor, "batch token label"], mask: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch token label"]:
+        self, logits: Float[Tensor, "batch read label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch read label"]:
         return logsigmoid(logits.float())
 
     def divergence(
@@ -101,8 +101,8 @@ class PlainNumber(Reading):
         return class_part(self.labels, target, logits)
 
     def log_probabilities(
-        self, logits: Float[Tensor, "batch token label"], mask: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch token label"]:
+        self, logits: Float[Tensor, "batch read label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch read label"]:
         raise UsageError("this model's output is a plain number, not a probability", "use scale='logit'")
 
     def divergence(
