@@ -25,7 +25,11 @@ GOLDEN = json.loads((Path(__file__).parent / "golden" / "attn_lrp_by_lxt.json").
 def test_attn_lrp_equals_that_of_its_authors(family: str) -> None:
     theirs = GOLDEN[family]
     ours = whence.explain(
-        tiny_models.tiny(family, theirs["head"]), tiny_models.LONG, "attn_lrp", layers="embeddings", target=theirs["label"]
+        tiny_models.tiny(family, theirs["head"]),
+        tiny_models.LONG,
+        "attn_lrp",
+        layers="embeddings",
+        target=theirs["label"],
     )
     assert ours.target.value == pytest.approx(theirs["value"], abs=1e-5)
     np.testing.assert_allclose(ours.scores[0], theirs["scores"], atol=1e-5)
@@ -121,7 +125,9 @@ def test_held_still_is_the_jacobian_of_the_linear_network(family: str, head: str
 
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma2"])
 def test_without_biases_the_shares_add_up_to_the_logit_at_every_layer(family: str) -> None:
-    found = whence.explain(tiny_models.tiny(family, "causal_lm"), tiny_models.TEXTS, "held_still", layers=["embeddings", "all"])
+    found = whence.explain(
+        tiny_models.tiny(family, "causal_lm"), tiny_models.TEXTS, "held_still", layers=["embeddings", "all"]
+    )
     for explanation in found:
         np.testing.assert_allclose(explanation.scores.sum(axis=1), explanation.target.value, rtol=1e-4, atol=1e-5)
         assert "add up to" in explanation.notes[0]

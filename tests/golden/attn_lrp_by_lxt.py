@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 HERE = Path(__file__).parent
-HEADS = {family: "causal_lm" for family in ("llama", "qwen2", "qwen3", "gemma3", "gpt2")} | {"bert": "classification"}
+HEADS = dict.fromkeys(("llama", "qwen2", "qwen3", "gemma3", "gpt2"), "causal_lm") | {"bert": "classification"}
 
 
 def export(folder: Path) -> None:

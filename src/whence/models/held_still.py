@@ -46,11 +46,69 @@ _QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.__truediv__}
 
 # Nodes of the graph that are linear in what they are given, or only pick from it.
 _LINEAR = frozenset(
-    """AccumulateGrad Add Alias AsStrided BroadcastTensors Cat Clone ConstantPadNd Convolution Copy CopySlices Cumsum
-    Diagonal Expand Flip Gather Index IndexAdd IndexCopy IndexPut IndexSelect MaskedFill MaskedScatter Max Maximum Mean
-    Min Neg Pad Permute Relu Repeat RepeatInterleave ReshapeAlias Roll Scatter ScatterAdd Select SelectScatter Slice
-    SliceScatter Split SplitWithSizes SqueezeDim Squeeze Stack Sub Sum T ToCopy Topk Transpose Tril Triu Unbind Unfold
-    UnsafeSplit UnsafeView Unsqueeze View Where""".split()
+    [
+        "AccumulateGrad",
+        "Add",
+        "Alias",
+        "AsStrided",
+        "BroadcastTensors",
+        "Cat",
+        "Clone",
+        "ConstantPadNd",
+        "Convolution",
+        "Copy",
+        "CopySlices",
+        "Cumsum",
+        "Diagonal",
+        "Expand",
+        "Flip",
+        "Gather",
+        "Index",
+        "IndexAdd",
+        "IndexCopy",
+        "IndexPut",
+        "IndexSelect",
+        "MaskedFill",
+        "MaskedScatter",
+        "Max",
+        "Maximum",
+        "Mean",
+        "Min",
+        "Neg",
+        "Pad",
+        "Permute",
+        "Relu",
+        "Repeat",
+        "RepeatInterleave",
+        "ReshapeAlias",
+        "Roll",
+        "Scatter",
+        "ScatterAdd",
+        "Select",
+        "SelectScatter",
+        "Slice",
+        "SliceScatter",
+        "Split",
+        "SplitWithSizes",
+        "SqueezeDim",
+        "Squeeze",
+        "Stack",
+        "Sub",
+        "Sum",
+        "T",
+        "ToCopy",
+        "Topk",
+        "Transpose",
+        "Tril",
+        "Triu",
+        "Unbind",
+        "Unfold",
+        "UnsafeSplit",
+        "UnsafeView",
+        "Unsqueeze",
+        "View",
+        "Where",
+    ]
 )
 _BILINEAR = {"Mul": (0, 1), "Mm": (0, 1), "Bmm": (0, 1), "Mv": (0, 1), "Dot": (0, 1), "Addmm": (1, 2), "Baddbmm": (1, 2),
              "Div": (1, 1)}  # fmt: skip
@@ -241,13 +299,14 @@ def _with_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[No
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Whether a module works on each number by itself: tried on two pairs of numbers that share the first."""
+    """Whether a module changes each number by itself: tried on two pairs of numbers that share the first."""
     if module.training or next(module.children(), None) is not None or next(module.parameters(), None) is not None:
         return False
+    given = torch.tensor([[0.5, 1.0], [0.5, -2.0]])
     try:
         with torch.no_grad():
-            one, other = (module(torch.tensor([[0.5, second]])) for second in (1.0, -2.0))
-        return one.shape == (1, 2) and bool(one[0, 0] == other[0, 0]) and bool(one[0, 1] != other[0, 1])
+            found = torch.cat([module(row[None]) for row in given])
+        return found.shape == given.shape and bool(found[0, 0] == found[1, 0]) and not torch.equal(found, given)
     except (TypeError, ValueError, RuntimeError, IndexError, AttributeError):  # it wants something else than numbers
         return False
 
