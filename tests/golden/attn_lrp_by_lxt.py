@@ -1,7 +1,7 @@
 """AttnLRP of the tiny models by its authors' own package, which works with transformers 4 alone.
 
 python tests/golden/attn_lrp_by_lxt.py export FOLDER     with whence: writes weights, settings and ids
-python tests/golden/attn_lrp_by_lxt.py explain FOLDER    with lxt 2.1, torchvision and transformers 4.52: writes the JSON file
+python tests/golden/attn_lrp_by_lxt.py explain FOLDER    with lxt 2.1, torchvision, transformers 4.52: writes the file
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Relevance: a state's share of the target in the network held still, from one forward and one backward pass.
 
-Layer-wise relevance propagation is patented: the README of `lxt`, the package of AttnLRP's authors, says that it is free
-for personal and scientific use and asks others to get in touch with them. whence's licence grants nothing beyond that.
+Layer-wise relevance propagation is patented: the README of `lxt`, the package of AttnLRP's authors, says that it can be
+used free of charge for personal and scientific purposes only. whence's licence grants no right beyond that.
 """
 
 from __future__ import annotations

@@ -46,73 +46,17 @@ _QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.__truediv__}
 
 # Nodes of the graph that are linear in what they are given, or only pick from it.
 _LINEAR = frozenset(
-    [
-        "AccumulateGrad",
-        "Add",
-        "Alias",
-        "AsStrided",
-        "BroadcastTensors",
-        "Cat",
-        "Clone",
-        "ConstantPadNd",
-        "Convolution",
-        "Copy",
-        "CopySlices",
-        "Cumsum",
-        "Diagonal",
-        "Expand",
-        "Flip",
-        "Gather",
-        "Index",
-        "IndexAdd",
-        "IndexCopy",
-        "IndexPut",
-        "IndexSelect",
-        "MaskedFill",
-        "MaskedScatter",
-        "Max",
-        "Maximum",
-        "Mean",
-        "Min",
-        "Neg",
-        "Pad",
-        "Permute",
-        "Relu",
-        "Repeat",
-        "RepeatInterleave",
-        "ReshapeAlias",
-        "Roll",
-        "Scatter",
-        "ScatterAdd",
-        "Select",
-        "SelectScatter",
-        "Slice",
-        "SliceScatter",
-        "Split",
-        "SplitWithSizes",
-        "SqueezeDim",
-        "Squeeze",
-        "Stack",
-        "Sub",
-        "Sum",
-        "T",
-        "ToCopy",
-        "Topk",
-        "Transpose",
-        "Tril",
-        "Triu",
-        "Unbind",
-        "Unfold",
-        "UnsafeSplit",
-        "UnsafeView",
-        "Unsqueeze",
-        "View",
-        "Where",
-    ]
+    "AccumulateGrad Add Alias AsStrided BroadcastTensors Cat Clone ConstantPadNd Convolution Copy CopySlices Cumsum "
+    "Diagonal Expand Flip Gather Index IndexAdd IndexCopy IndexPut IndexSelect MaskedFill MaskedScatter Max Maximum "
+    "Mean Min Neg Pad Permute Relu Repeat RepeatInterleave ReshapeAlias Roll Scatter ScatterAdd Select SelectScatter "
+    "Slice SliceScatter Split SplitWithSizes SqueezeDim Squeeze Stack Sub Sum T ToCopy Topk Transpose Tril Triu Unbind "
+    "Unfold UnsafeSplit UnsafeView Unsqueeze View Where".split()  # noqa: SIM905
 )
-_BILINEAR = {"Mul": (0, 1), "Mm": (0, 1), "Bmm": (0, 1), "Mv": (0, 1), "Dot": (0, 1), "Addmm": (1, 2), "Baddbmm": (1, 2),
-             "Div": (1, 1)}  # fmt: skip
-"""Nodes that are linear as long as not both of these factors carry gradients (of a quotient: not what is below)."""
+# Nodes that are linear as long as not both of these factors carry gradients (of a quotient: not what is below).
+_BILINEAR = {
+    "Mul": (0, 1), "Mm": (0, 1), "Bmm": (0, 1), "Mv": (0, 1), "Dot": (0, 1), "Addmm": (1, 2), "Baddbmm": (1, 2),
+    "Div": (1, 1),
+}  # fmt: skip
 
 
 class HeldStill(TorchFunctionMode):
@@ -229,7 +173,7 @@ class _Worth(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return (gradient if ctx.share == 1 else gradient * ctx.share), None
 
 
@@ -241,7 +185,7 @@ class _Ruled(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         return gradient
 
 
@@ -288,14 +232,14 @@ def held_still(module: nn.Module, products: Products) -> Iterator[HeldStill]:
 @contextmanager
 def _with_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
     before = module.__dict__.get("forward")
-    module.forward = forward  # type: ignore[method-assign]
+    module.forward = forward
     try:
         yield
     finally:
         if before is None:
             del module.forward
         else:
-            module.forward = before  # type: ignore[method-assign]
+            module.forward = before
 
 
 def is_activation(module: nn.Module) -> bool:
