@@ -45,13 +45,15 @@ _PRODUCTS = {
 _QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.__truediv__}
 
 # Nodes of the graph that are linear in what they are given, or only pick from it.
-_LINEAR = frozenset(
-    "AccumulateGrad Add Alias AsStrided BroadcastTensors Cat Clone ConstantPadNd Convolution Copy CopySlices Cumsum "
-    "Diagonal Expand Flip Gather Index IndexAdd IndexCopy IndexPut IndexSelect MaskedFill MaskedScatter Max Maximum "
-    "Mean Min Neg Pad Permute Relu Repeat RepeatInterleave ReshapeAlias Roll Scatter ScatterAdd Select SelectScatter "
-    "Slice SliceScatter Split SplitWithSizes SqueezeDim Squeeze Stack Sub Sum T ToCopy Topk Transpose Tril Triu Unbind "
-    "Unfold UnsafeSplit UnsafeView Unsqueeze View Where".split()  # noqa: SIM905
-)
+_LINEAR = {
+    "AccumulateGrad", "Add", "Alias", "AsStrided", "BroadcastTensors", "Cat", "Clone", "ConstantPadNd",
+    "Convolution", "Copy", "CopySlices", "Cumsum", "Diagonal", "Expand", "Flip", "Gather", "Index", "IndexAdd",
+    "IndexCopy", "IndexPut", "IndexSelect", "MaskedFill", "MaskedScatter", "Max", "Maximum", "Mean", "Min", "Neg",
+    "Pad", "Permute", "Relu", "Repeat", "RepeatInterleave", "ReshapeAlias", "Roll", "Scatter", "ScatterAdd",
+    "Select", "SelectScatter", "Slice", "SliceScatter", "Split", "SplitWithSizes", "SqueezeDim", "Squeeze", "Stack",
+    "Sub", "Sum", "T", "ToCopy", "Topk", "Transpose", "Tril", "Triu", "Unbind", "Unfold", "UnsafeSplit",
+    "UnsafeView", "Unsqueeze", "View", "Where",
+}  # fmt: skip
 # Nodes that are linear as long as not both of these factors carry gradients (of a quotient: not what is below).
 _BILINEAR = {
     "Mul": (0, 1), "Mm": (0, 1), "Bmm": (0, 1), "Mv": (0, 1), "Dot": (0, 1), "Addmm": (1, 2), "Baddbmm": (1, 2),
