@@ -38,12 +38,18 @@ def held_still_shares(question: Question) -> Scores:
 
 
 def _relevance(question: Question) -> Scores:
+    question.check_gradient(question.layers[0])  # the plain one: what hides it hides relevance too
     check_ruled(question.states.logits)
-    products = [
-        (question.states.at(layer).detach().float() * gradient.float()).sum(dim=-1)
-        for layer, gradient in zip(question.layers, question.state_gradients(), strict=True)
-    ]
-    scores = torch.stack(products, dim=1)
+    states = [question.states.at(layer) for layer in question.layers]
+    gradients = torch.autograd.grad(question.value.sum(), states, allow_unused=True)
+    question.backwards += 1
+    scores = torch.stack(
+        [
+            torch.zeros(h.shape[:2], device=h.device) if g is None else (h.detach().float() * g.float()).sum(dim=-1)
+            for h, g in zip(states, gradients, strict=True)
+        ],
+        dim=1,
+    )
     notes, warnings = [], []
     for row, encoding in enumerate(question.inputs.encodings):
         lowest = scores[row, 0, : len(encoding)]
