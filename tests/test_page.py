@@ -22,7 +22,7 @@ import whence
 from whence.cli import app
 from whence.errors import FileError, UsageError
 from whence.explanation import Cost, ExplainedTarget, Explanation, Meaning, ModelRecord, Prediction, Token
-from whence.learned.analyses import dropped_at
+from whence.learned.diffmask.analyses import dropped_at
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render import page as report
 from whence.render import scoreboard_page as board_page

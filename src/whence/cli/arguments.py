@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from whence.cli.reporting import say
-from whence.errors import UnknownNameError, UsageError
+from whence.errors import UsageError
 
 if TYPE_CHECKING:
     from whence.targets import Labels, Target

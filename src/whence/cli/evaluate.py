@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from whence.data import Example
     from whence.explanation import Layer
     from whence.models.layered import LayeredModel
-    from whence.progress import Report
     from whence.scoreboard.board import Scoreboard
 
 USUAL_LIMIT = 200  # texts: enough for narrow intervals, and minutes of work

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings as python_warnings
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, overload
@@ -182,7 +183,8 @@ def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list
 def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list[Explanation]:
     started = time.perf_counter()
     inputs = model.collate(encodings, at=_character_of(plan.target))
-    states = model.states(inputs, differentiable=bool(plan.method.differentiable))
+    with plan.method.within(model.module) if plan.method.within else nullcontext():
+        states = model.states(inputs, differentiable=bool(plan.method.differentiable))
     selection = select(plan.target, plan.scale, model.reading, states.logits, encodings)
     question = Question(model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens)
     scores = plan.method.compute(question, **plan.options)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import inspect
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from whence.errors import NonFiniteError
 from whence.explanation import Layer, Meaning
@@ -58,7 +59,8 @@ class Method:
     `needs` may be given as one text with commas and is a tuple afterwards. A method that needs "gradients" gets states
     whose graph leads back to the word embeddings, unless it says `differentiable=False`: those that take gradients by
     resuming the model alone save that graph. `layers` is where the method looks if the user does not say: "embeddings",
-    "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all).
+    "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all). `within` makes, of the model's module, the
+    context in which its states are taken, where that is not an ordinary pass.
     """
 
     compute: Callable[..., Scores]
@@ -67,6 +69,7 @@ class Method:
     cost: str
     layers: str = "embeddings"
     differentiable: bool | None = None
+    within: Callable[[nn.Module], AbstractContextManager[Any]] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.needs, str):

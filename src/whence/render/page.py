@@ -14,7 +14,7 @@ import numpy as np
 
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer, ModelRecord, Prediction
-from whence.learned.analyses import dropped_at
+from whence.learned.diffmask.analyses import dropped_at
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render.rows import Piece, blanks_shown, pieces_of, score_table
 from whence.render.shell import finite, framed, packed, shell
