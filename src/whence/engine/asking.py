@@ -32,7 +32,7 @@ class Contestant:
     random baseline.
     """
 
-    scores: Sequence[Float[np.ndarray, " token"]]
+    scores: Sequence[Float[np.ndarray, " token"] | Int[np.ndarray, " token"]]
     by: By = "signed"
     tie_breaks: int = 0
 
@@ -159,7 +159,7 @@ def answered(
         fingerprint = (seed, zlib.crc32(repr(encodings[index].ids).encode()))
         taken[index], found = {}, []
         for name, contestant in contestants.items():
-            scores = np.asarray(contestant.scores[index])[words]
+            scores = np.asarray(contestant.scores[index], dtype=float)[words]
             generator = np.random.default_rng(fingerprint)  # the same for all contestants: ties are broken alike
             ordered = orders(scores, by=contestant.by, tie_breaks=contestant.tie_breaks, generator=generator)
             taken[index][name] = counts = points.counts(scores[ordered[0]])

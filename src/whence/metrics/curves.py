@@ -69,7 +69,7 @@ def _exact(products: Float[np.ndarray, " point"]) -> Float[np.ndarray, " point"]
 
 
 def orders(
-    scores: Float[np.ndarray, " token"],
+    scores: Float[np.ndarray, " token"] | Int[np.ndarray, " token"],
     *,
     by: By = "signed",
     tie_breaks: int = 0,
