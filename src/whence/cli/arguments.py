@@ -15,7 +15,7 @@ from whence.errors import UnknownNameError, UsageError
 if TYPE_CHECKING:
     from whence.targets import Labels, Target
 
-Texts = Annotated[list[str], Argument(metavar="TEXT", help="Texts; - reads standard input, one text a line.")]
+Texts = Annotated[list[str], Argument(metavar="TEXT", help="Texts; - reads standard input, one text per line.")]
 OneText = Annotated[str, Argument(metavar="TEXT", help="A text; - reads standard input.")]
 ModelName = Annotated[str | None, Option("--model", "-m", metavar="M", help="A folder, a hub id or an embedded name.")]
 HeadName = Annotated[
@@ -46,7 +46,7 @@ Save = Annotated[Path | None, Option("--save", metavar="FILE", help="Write the e
 Html = Annotated[Path | None, Option("--html", metavar="FILE", help="Write a page that any browser shows.")]
 Seed = Annotated[int, Option("--seed", metavar="N", help="Makes every random choice repeatable.")]
 BatchTokens = Annotated[int | None, Option("--batch-tokens", metavar="N", help="Lower it if memory runs out.")]
-Words = Annotated[bool, Option("--words/--tokens", help="One line a word or a token.")]
+Words = Annotated[bool, Option("--words/--tokens", help="One line per word or per token.")]
 AllTokens = Annotated[bool, Option("--all-tokens", help="Show every line of a long text.")]
 Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 
