@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check check-pages bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -12,10 +12,16 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n auto
 
-check: $(READY)
+check: $(READY) check-pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The scripts of the pages; the tool comes from the npm registry, and where it cannot come the check says so.
+BIOME := npx --yes @biomejs/biome@2.6.6
+check-pages:
+	@if $(BIOME) --version >/dev/null 2>&1; then $(BIOME) check --error-on-warnings src/whence/render/pages; \
+	else echo "note: the scripts of the pages were not checked: npx cannot run @biomejs/biome here"; fi
 
 bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'

@@ -27,27 +27,30 @@ import whence
 from whence.embedded import reviews
 from whence.explanation import Layer
 from whence.learned.diffmask import DiffMask
-from whence.learned.fit import Fit
-from whence.learned.lookahead import Lookahead
-from whence.learned.objective import mixed, penalty
-from whence.learned.probes import Kind, Probes
-from whence.learned.recipes import recipe_for
+from whence.learned.diffmask.learner import DiffMaskLearner
+from whence.learned.diffmask.lookahead import Lookahead
+from whence.learned.diffmask.objective import mixed, penalty
+from whence.learned.diffmask.recipes import recipe_for
+from whence.learned.schedule import Pace
+from whence.learned.texts import Texts
+from whence.learned.training import Training, precision
 from whence.models.batching import batches, usual_batch_tokens
 from whence.models.inputs import Inputs
+from whence.probes.diffmask import Kind, Probes
 
 
 class ReleasedStep:
     """A step as the released code does it: everything twice, each time the whole model."""
 
-    def __init__(self, run: Fit) -> None:
+    def __init__(self, run: DiffMaskLearner) -> None:
         self.run = run
         recipe = run.recipe
         groups = [
-            {"params": list(run.probes.of_layer.parameters()), "lr": recipe.learning_rate},
-            {"params": list(run.probes.baselines.parameters()), "lr": recipe.baseline_learning_rate},
+            {"params": list(run.probe.of_layer.parameters()), "lr": recipe.learning_rate},
+            {"params": list(run.probe.baselines.parameters()), "lr": recipe.baseline_learning_rate},
         ]
         self.gates = Lookahead(torch.optim.RMSprop(groups, centered=True))
-        self.multipliers = [torch.nn.Parameter(torch.ones((), device=run.model.device)) for _ in run.probes.layers]
+        self.multipliers = [torch.nn.Parameter(torch.ones((), device=run.model.device)) for _ in run.probe.layers]
         self.constraint = Lookahead(torch.optim.RMSprop(self.multipliers, lr=recipe.multiplier_learning_rate))
 
     def __call__(self, inputs: Inputs, layers: tuple[int, int]) -> None:
@@ -64,9 +67,9 @@ class ReleasedStep:
         with torch.no_grad():
             self.multipliers[layers[1]].clamp_(0, 200)
 
-    def masked(self, inputs: Inputs, place: int) -> tuple[torch.Tensor, torch.Tensor]:
-        model, probes = self.run.model, self.run.probes
-        layer = probes.layers[place]
+    def masked(self, inputs: Inputs, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        model, probes = self.run.model, self.run.probe
+        layer = probes.layers[index]
         states = model.states(inputs)
         known: dict[Layer, torch.Tensor] = {each: states.at(each) for each in probes.layers}
         gates = probes.gates(probes.needed(layer), known)
@@ -107,23 +110,22 @@ def main() -> None:
 def step_times(model: whence.LayeredModel, kind: Kind, batch_size: int, rounds: int) -> dict:
     """Seconds to train a layer once, mean over the layers and median over the rounds, both ways in turn."""
     texts = [review["text"] for review in reviews()]
-    encodings = [model.encode(texts[place % len(texts)]) for place in range(batch_size)]
+    encodings = [model.encode(texts[index % len(texts)]) for index in range(batch_size)]
     widths = {layer: model.states(model.collate(encodings[:1])).at(layer).shape[-1] for layer in _layers(model)}
     recipe = recipe_for("released", kind).changed(batch_size=batch_size, every_layer=True)
     probes = Probes(kind, recipe.probe, widths, 64).to(model.device)
-    run = Fit(
-        model, probes, recipe, encodings, encodings, seed=0, batch_tokens=usual_batch_tokens(model),
-        validate_every=recipe.steps, patience=None,
-    )  # fmt: skip
-    released = ReleasedStep(run)
+    learner = DiffMaskLearner(model, probes, recipe, usual_batch_tokens(model))
+    pace = Pace(recipe.steps, batch_size, recipe.warm_up, recipe.cool_down, validations=1, patience=None)
+    run = Training(model, learner, Texts(encodings, encodings), pace, usual_batch_tokens(model))
+    released = ReleasedStep(learner)
     inputs = model.collate(encodings)
     n_layers = len(probes.layers)
     ours, theirs = [], []
-    with model.held(), torch.no_grad(), run.precision():
+    with model.held(), torch.no_grad(), precision(model):
         run.begin()
         for round_number in range(rounds + 1):
             mine = timed(model, run.train_step)
-            turns = [(place, (place + round_number) % n_layers) for place in range(n_layers)]
+            turns = [(index, (index + round_number) % n_layers) for index in range(n_layers)]
             peers = sum(timed(model, lambda layers=layers: released(inputs, layers)) for layers in turns)
             if round_number:  # the first round is to warm up
                 ours.append(mine / n_layers)
@@ -139,9 +141,9 @@ def explanation_times(model: whence.LayeredModel, kind: Kind, n_sentences: int, 
     """Seconds of a forward pass with the probes, and of the model's own forward pass, on the same batches."""
     probes = DiffMask.embedded("sentiment", kind)
     texts = [review["text"] for review in reviews()]
-    encodings = [model.encode(texts[place % len(texts)]) for place in range(n_sentences)]
+    encodings = [model.encode(texts[index % len(texts)]) for index in range(n_sentences)]
     grouped = [
-        model.collate([encodings[place] for place in batch]) for batch in batches(encodings, usual_batch_tokens(model))
+        model.collate([encodings[index] for index in batch]) for batch in batches(encodings, usual_batch_tokens(model))
     ]
     layers = _layers(model)
 

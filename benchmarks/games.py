@@ -23,9 +23,9 @@ from attribution import resident, sentences
 from decoded import sst2_dev
 
 import whence
+from whence.engine.asking import Contestant
 from whence.engine.masked import MaskedTexts
 from whence.engine.play import play
-from whence.engine.sets import Contestant
 from whence.metrics.curves import GAMES, GRID
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -82,7 +82,7 @@ def played(model: whence.LayeredModel, texts: list[str], contestants: dict[str, 
     MaskedTexts.answers = counting  # type: ignore[method-assign]
     started = time.perf_counter()
     try:
-        play(model, texts, contestants, progress=lambda done, total: memory.append((done, resident() / 1e6)))
+        play(model, texts, contestants, progress=lambda step, done, total: memory.append((done, resident() / 1e6)))
     finally:
         MaskedTexts.answers = answers  # type: ignore[method-assign]
     seconds = time.perf_counter() - started

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import whence
 from whence import DiffMask
-from whence.learned.probes import Kind
+from whence.probes.diffmask import Kind
 
 KINDS: tuple[Kind, ...] = ("input", "hidden")
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -20,7 +20,9 @@ QUICK: dict[str, Any] = {"steps": 3, "batch_size": 2, "start": 0.0, "warm_up": 0
 
 def quick(kind: Kind, model: whence.LayeredModel, texts: Any = (), **changes: Any) -> DiffMask:
     """Probes after a few steps: good for nothing but tests."""
-    fitting = {name: changes.pop(name) for name in ("seed", "held_out", "folder", "progress") if name in changes}
+    fitting = {
+        name: changes.pop(name) for name in ("seed", "held_out", "folder", "progress", "watch") if name in changes
+    }
     probes = DiffMask(kind, **{**QUICK, **changes})
     return probes.fit(model, texts or TEXTS * 2, validations=1, **fitting)
 

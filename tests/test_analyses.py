@@ -15,8 +15,13 @@ from matplotlib import pyplot
 
 from whence.errors import UsageError
 from whence.explanation import Explanation, ModelRecord, Prediction, Token
-from whence.learned.analyses import answers_kept, dropped_at, dropped_by_layer, keep_by_layer, layers_kept
-from whence.learned.token_groups import SENTIMENTS, part_of_speech_groups, sentiment_groups, special_token_groups
+from whence.learned.diffmask.analyses import answers_kept, dropped_at, dropped_by_layer, keep_by_layer, layers_kept
+from whence.learned.diffmask.token_groups import (
+    SENTIMENTS,
+    part_of_speech_groups,
+    sentiment_groups,
+    special_token_groups,
+)
 from whence.part_of_speech import Tagger, spaced_spans
 from whence.render.diffmask_figures import plot_dropped_by_layer, plot_keep_by_layer, plot_layers_kept
 
@@ -155,9 +160,9 @@ def random_texts(n_texts: int) -> tuple[list[Explanation], list[list[str | None]
 def test_means_and_spreads_are_those_of_pandas() -> None:
     explanations, groups = random_texts(40)
     rows = [
-        (layer, group, float(explanation.scores[place, position]))
+        (layer, group, float(explanation.scores[row, position]))
         for explanation, names in zip(explanations, groups, strict=True)
-        for place, layer in enumerate(explanation.layers)
+        for row, layer in enumerate(explanation.layers)
         for position, group in enumerate(names)
         if group is not None
     ]
@@ -276,14 +281,14 @@ def test_a_figure_of_keep_probabilities_by_layer() -> None:
     ax = plot_keep_by_layer(keep_by_layer([ONE, OTHER], GROUPS, order=["[SEP]", "[CLS]"]))
     assert [line.get_label() for line in ax.get_lines()] == ["[SEP]", "[CLS]"]
     assert ax.get_lines()[1].get_ydata() == pytest.approx([1, 0.5, 0])
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["w", "0", "1"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["e", "0", "1"]
     ax.figure.canvas.draw()
 
 
 @pytest.mark.usefixtures("_closed")
 def test_a_figure_of_where_tokens_are_dropped() -> None:
     ax = plot_dropped_by_layer(dropped_by_layer([ONE, OTHER], GROUPS))
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["w", "0", "1", "kept"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["e", "0", "1", "kept"]
     shares = ax.collections[0].get_array()
     assert shares.shape == (4, 5)  # with a gap before those kept
     assert shares[2].filled(-1).tolist() == [0, 0.5, 0.5, -1, 0]

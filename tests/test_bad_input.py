@@ -12,6 +12,7 @@ import tiny_models
 import torch
 from complaints import complaint
 from tiny_models import SHORT, TEXTS, tiny, tiny_plain
+from torch.ao.quantization import quantize_dynamic
 
 import whence
 
@@ -306,7 +307,7 @@ def test_an_unknown_layer(layers: Any) -> None:
     problem, advice = complaint(whence.UsageError, whence.explain, tiny("bert"), SHORT, layers=layers)
     shown = layers[-1] if isinstance(layers, list) else layers
     assert problem == f"unknown layer {shown!r}"
-    assert advice.endswith("known: all, words, 0, 1, 2, 3")
+    assert advice.endswith("known: all, embeddings, 0, 1, 2, 3")
 
 
 def test_no_layer() -> None:
@@ -328,9 +329,9 @@ def test_layers_from_the_top_and_in_any_order() -> None:
 @pytest.mark.parametrize("layer", [4, -1])
 def test_resume_from_a_layer_that_is_not_there(bert: whence.LayeredModel, layer: int) -> None:
     inputs = bert.collate([bert.encode(SHORT)])
-    problem, advice = complaint(whence.UnknownNameError, bert.resume, layer, bert.states(inputs).words, inputs)
+    problem, advice = complaint(whence.UnknownNameError, bert.resume, layer, bert.states(inputs).embeddings, inputs)
     assert problem == f"unknown layer {layer}"
-    assert advice.endswith("known: words, 0, 1, 2, 3")
+    assert advice.endswith("known: embeddings, 0, 1, 2, 3")
 
 
 def test_an_unknown_label() -> None:
@@ -376,7 +377,7 @@ def test_an_unknown_value_of_an_option() -> None:
         whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, "integrated_gradients", rule="simpson"
     )
     assert problem == "unknown rule 'simpson'"
-    assert advice.endswith("known: gauss_legendre, left, right, middle, trapezoid")
+    assert advice.endswith("known: fejer, gauss_legendre, left, right, middle, trapezoid")
     problem, advice = complaint(
         whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, "leave_one_out", baseline="[NOPE]"
     )
@@ -388,7 +389,7 @@ def test_a_baseline_vector_of_another_size() -> None:
     problem, advice = complaint(
         whence.UsageError, whence.explain, tiny("bert"), SHORT, "leave_one_out", baseline=torch.zeros(5)
     )
-    assert problem == "a baseline of shape (5,) does not fit layer words"
+    assert problem == "a baseline of shape (5,) does not fit layer embeddings"
     assert advice == "give a vector of 16 numbers"
 
 
@@ -434,3 +435,81 @@ def test_a_model_without_a_head() -> None:
     problem, advice = complaint(whence.UsageError, whence.load, module, tiny_models.wordpiece())
     assert problem == "the head of BertModel does not tell what the model is for"
     assert advice.startswith("load a class with a head, or say task= one of: classification, ")
+
+
+GRADIENT_METHODS = [
+    "gradient", "gradient_x_input", "grad_cam", "smooth_grad", "integrated_gradients", "gradient_shap",
+    "deep_lift_shap", "information_bottleneck", "noise_tolerance",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("method", GRADIENT_METHODS)
+def test_a_quantised_model_has_no_gradients_to_believe(method: str) -> None:
+    module = quantize_dynamic(tiny_models.build("bert"), {torch.nn.Linear}, dtype=torch.qint8)
+    model = whence.load(module, tiny_models.wordpiece())
+    for _ in range(2):  # a refusal is not forgotten
+        with pytest.raises(whence.ModelError, match="gradients are wrong") as caught:
+            whence.explain(model, tiny_models.TEXTS, method)
+        assert "leave_one_out" in str(caught.value)
+    assert whence.explain(model, tiny_models.SHORT, "leave_one_out").scores.any()
+
+
+def test_gradients_that_miss_a_part_of_the_model_are_refused() -> None:
+    """Here all attention but for the way around it: such gradients are not zero, and wrong."""
+    module: Any = tiny_models.build("bert")
+    for block in module.bert.encoder.layer:
+        block.attention.self.register_forward_hook(lambda part, args, output: (output[0].detach(), *output[1:]))
+    for method in ("gradient_x_input", "integrated_gradients"):
+        with pytest.raises(whence.ModelError, match="times the change"):
+            whence.explain(whence.load(module, tiny_models.wordpiece()), tiny_models.TEXTS, method)
+
+
+def test_a_target_that_does_not_move_may_have_no_gradient() -> None:
+    """A model whose answer depends on nothing: zero is the right answer, and no reason to refuse."""
+    module: Any = tiny_models.build_plain("mlp")
+    module.head.weight.data.zero_()
+    model = whence.load(
+        module, tiny_models.word_tokenizer(), blocks=[module.first, module.second], labels=tiny_models.LABELS
+    )
+    for method in ("gradient_x_input", "integrated_gradients"):
+        with pytest.warns(whence.WhenceWarning, match="all scores are zero"):
+            assert not whence.explain(model, tiny_models.SHORT, method).scores.any()
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["the model", "its blocks"])
+def test_a_model_compiled_in_place_is_explained_as_it_is_written(whole: bool, bert: whence.LayeredModel) -> None:
+    model = tiny_models.build("bert")
+    parts = [model] if whole else list(model.bert.encoder.layer)
+    for part in parts:
+        part.compile(backend="aot_eager")
+    compiled = [part._compiled_call_impl for part in parts]
+    layered = whence.load(model, tiny_models.wordpiece())
+    for method in ("gradient_x_input", "integrated_gradients", "leave_one_out"):
+        expected = whence.explain(bert, tiny_models.LONG, method, layers="all").scores
+        assert (whence.explain(layered, tiny_models.LONG, method, layers="all").scores == expected).all()
+    assert [part._compiled_call_impl for part in parts] == compiled
+
+
+def test_a_model_loaded_in_inference_mode() -> None:
+    with torch.inference_mode():
+        ours, theirs = whence.load(), whence.load(tiny_models.build("bert"), tiny_models.wordpiece())
+        assert whence.explain(ours, "a witty film", "gradient_x_input").scores.any()
+        assert whence.explain(theirs, tiny_models.SHORT, "leave_one_out").scores.any()
+        for method in ("gradient_x_input", "integrated_gradients"):
+            with pytest.raises(whence.ModelError, match="inference_mode"):
+                whence.explain(theirs, tiny_models.SHORT, method)
+
+
+@pytest.mark.parametrize("method", ["leave_one_out", "occlusion", "integrated_gradients", "gradient_x_input"])
+def test_autocast_around_a_call_changes_nothing(method: str, bert: whence.LayeredModel) -> None:
+    expected = whence.explain(bert, tiny_models.TEXTS, method)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = whence.explain(bert, tiny_models.TEXTS, method)
+        assert torch.is_autocast_enabled("cpu")
+    assert all((one.scores == other.scores).all() for one, other in zip(found, expected, strict=True))
+
+
+def test_data_parallel_is_told_to_unwrap() -> None:
+    with pytest.raises(whence.UsageError, match=r"whence\.load\(model\.module, tokenizer\)"):
+        whence.load(torch.nn.DataParallel(tiny_models.build("bert")), tiny_models.wordpiece())

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 import tiny_models
 import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import whence
-from whence.models.batching import batches, tokens_that_fit
+from whence.methods.state_statistics import StateStatistics
+from whence.models.batching import batches, micro_batches, reads_padding, tokens_that_fit
 
 
 def test_batches_keep_within_the_budget_and_lose_nothing() -> None:
@@ -29,14 +33,87 @@ def test_a_long_text_does_not_fill_a_batch_with_padding() -> None:
     assert list(batches(encodings, 160)) == [[0, 1, 2, 3], [4, 5]]
 
 
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 40)), st.integers(1, 200), st.booleans())
+def test_micro_batches_lose_nothing_and_keep_order(lengths: list[int], budget: int, equal: bool) -> None:
+    found = list(micro_batches(iter(range(len(lengths))), lengths.__getitem__, budget, equal=equal))
+    assert [index for batch in found for index in batch] == list(range(len(lengths)))
+    for batch in found:
+        sizes = [lengths[index] for index in batch]
+        assert len(batch) == 1 or max(sizes) * len(batch) <= budget
+        assert not equal or len(set(sizes)) == 1
+
+
+def mobilebert(head: str = "TokenClassification") -> whence.LayeredModel:
+    """A model that reads its padding: each token is embedded together with its two neighbours."""
+    config = transformers.MobileBertConfig(
+        vocab_size=len(tiny_models.wordpiece()), hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+        num_attention_heads=2, embedding_size=8, max_position_embeddings=64, intra_bottleneck_size=16,
+        trigram_input=True, num_feedforward_networks=2, num_labels=3, classifier_activation=False,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = tiny_models.shaken(getattr(transformers, f"MobileBertFor{head}")(config))
+    return whence.load(model, tiny_models.wordpiece())
+
+
+@pytest.mark.parametrize("head", ["TokenClassification", "SequenceClassification"])
+@pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "leave_one_out"])
+def test_a_model_that_reads_its_padding_is_never_padded(method: str, head: str) -> None:
+    model = mobilebert(head)
+    texts = [*tiny_models.TEXTS, "a fine story"]
+    padded = model.collate([model.encode(text) for text in texts])
+    alone = model.collate([model.encode(texts[0])])
+    apart = model.states(padded).logits[0].flatten()[:9] - model.states(alone).logits[0].flatten()[:9]
+    assert apart.abs().max() > 1e-3, "padding does matter here"
+    with pytest.warns(whence.WhenceWarning, match="reads its padding"):
+        together = whence.explain(model, texts, method)
+    for text, found in zip(texts, together, strict=True):
+        assert any("reads its padding" in warning for warning in found.warnings)
+        own = whence.explain(mobilebert(head), text, method)
+        assert not any("padding" in warning for warning in own.warnings), "one text alone is never padded"
+        assert abs(own.scores - found.scores).max() <= 1e-5 * abs(own.scores).max()
+
+
+def test_statistics_of_a_model_that_reads_its_padding() -> None:
+    model, texts = mobilebert(), [*tiny_models.TEXTS, "a fine story"]
+    together, one_by_one = StateStatistics().fit(model, texts), StateStatistics(batch_tokens=1).fit(mobilebert(), texts)
+    for layer, moments in one_by_one.moments_.items():
+        torch.testing.assert_close(together.moments_[layer].mean, moments.mean, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("family", "head"), tiny_models.CASES)
+def test_no_family_but_mobilebert_is_taken_to_read_its_padding(family: str, head: str) -> None:
+    model = tiny_models.tiny(family, head)
+    encodings = [
+        model.encode(*([text] if isinstance(text, str) else text)) for text in tiny_models.texts_for(family, head)
+    ]
+    assert not reads_padding(model, encodings)
+
+
+def test_whether_padding_is_read_is_asked_once(bert: whence.LayeredModel) -> None:
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    bert.module.register_forward_hook(count)
+    encodings = [bert.encode(text) for text in tiny_models.TEXTS]
+    assert not reads_padding(bert, encodings[:1])
+    assert calls == 0, "one text needs no padding"
+    for _ in range(3):
+        assert not reads_padding(bert, encodings)
+    assert calls == 2
+
+
 def test_explanations_come_back_in_order(bert: whence.LayeredModel) -> None:
     texts = ["a very long film that is not so good", "bad", "a good film", "bad"]
-    seen: list[tuple[int, int]] = []
-    found = whence.explain(bert, iter(texts), "random", batch_tokens=8, progress=lambda *done: seen.append(done))
+    seen: list[tuple[str, int, int]] = []
+    found = whence.explain(bert, iter(texts), "random", batch_tokens=8, progress=lambda *step: seen.append(step))
     assert [each.text for each in found] == texts
     assert (found[1].scores == found[3].scores).all()
-    assert seen[-1] == (4, 4)
-    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert seen[-1] == ("random", 4, 4)
+    assert [done for _, done, _ in seen] == sorted({done for _, done, _ in seen})
 
 
 def test_a_large_model_gets_small_batches() -> None:

@@ -95,23 +95,105 @@ def test_a_product_is_shared_evenly() -> None:
     model = wrapped(Product())
     # good x bad = -6; alone neither is worth anything, so each gets half, and each order gives all to the last comer
     for method in ("shapley", "kernel_shap", "integrated_gradients"):
-        settings = {"samples": 400} if method == "shapley" else {}
-        found = scores(model, method, baseline="zero", **settings)[0]
-        assert found == pytest.approx([-3.0, -3.0, 0.0], abs=0.35 if method == "shapley" else 1e-4)
+        assert scores(model, method, baseline="zero")[0] == pytest.approx([-3.0, -3.0, 0.0], abs=1e-4)
     assert scores(model, "leave_one_out", baseline="zero")[0].tolist() == [-6.0, -6.0, 0.0]
     assert scores(model, "gradient_x_input", layers="embeddings")[0].tolist() == [-6.0, -6.0, 0.0]
 
 
 def test_standard_error_of_shapley() -> None:
-    explanation = whence.explain(
-        wrapped(Product()), "good bad film", "shapley", target="yes", baseline="zero", samples=100
-    )
+    long = "good bad" + 8 * " film"  # 2^10 sets are more than 100 orders ask for
+    explanation = whence.explain(wrapped(Product()), long, "shapley", target="yes", baseline="zero", samples=100)
     assert explanation.standard_errors is not None
+    assert explanation.notes == ()
+    assert explanation.scores[0] == pytest.approx([-3, -3] + 8 * [0], abs=0.9)
     # each order gives a word 0 or -6: a coin toss with standard deviation 3
-    assert explanation.standard_errors[0] == pytest.approx([3 / 10, 3 / 10, 0.0], abs=0.02)
-    alike = whence.explain(wrapped(Sum()), "good bad film", "shapley", target="yes", samples=5)
+    assert explanation.standard_errors[0] == pytest.approx([3 / 10, 3 / 10] + 8 * [0], abs=0.02)
+    alike = whence.explain(wrapped(Sum()), long, "shapley", target="yes", samples=5)
     assert alike.standard_errors is not None
-    assert alike.standard_errors[0] == pytest.approx([0, 0, 0], abs=1e-6), "every order of a sum gives the same"
+    assert alike.standard_errors[0] == pytest.approx(10 * [0], abs=1e-6), "every order of a sum gives the same"
+
+
+@pytest.mark.parametrize("method", ["shapley", "kernel_shap"])
+def test_shapley_values_of_a_short_text_are_exact_and_say_so(method: str) -> None:
+    several = [
+        whence.explain(wrapped(Product()), "good bad film", method, target="yes", baseline="zero", seed=seed)
+        for seed in (0, 1)
+    ]
+    for one in several:
+        assert one.scores[0] == pytest.approx([-3, -3, 0], abs=1e-6)
+        assert one.notes == ("exact at layer embeddings: all 8 sets of 3 tokens were asked",)
+        assert one.standard_errors is None or not one.standard_errors.any()
+        assert one.cost.forwards <= 1 + 8
+    assert (several[0].scores == several[1].scores).all()
+    alone = whence.explain(wrapped(Product()), "good bad film", "shapley", target="yes", samples=2)
+    assert alone.notes == (), "two orders ask for at most 6 of the 8 sets"
+
+
+class Jumps(Sum):
+    """The logit of "yes" jumps up where the first word passes 0.77 of its value, and down where the second does."""
+
+    def combine(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        first, second = values[:, 0] / 2.0, values[:, 1] / -3.0
+        return torch.sigmoid(400 * (first - 0.77)) - 0.5 * torch.sigmoid(400 * (second - 0.77))
+
+
+def test_integrated_gradients_take_more_points_where_few_are_wrong() -> None:
+    model = wrapped(Jumps())
+    settings = {"target": "yes", "baseline": "zero"}
+    few = whence.explain(model, "good bad film", "integrated_gradients", steps=25, **settings)
+    assert np.abs(few.scores[0] - [1, -0.5, 0]).max() > 0.1, "which is what had to be mended"
+    found = whence.explain(model, "good bad film", "integrated_gradients", **settings)
+    assert found.scores[0] == pytest.approx([1, -0.5, 0], abs=0.01)
+    assert found.warnings == ()
+    assert 25 < found.cost.backwards < 400
+
+
+def test_complete_scores_are_not_yet_right_ones() -> None:
+    class Cancelling(Jumps):
+        def combine(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            first, second = values[:, 0] / 2.0, values[:, 1] / -3.0
+            return torch.sigmoid(400 * (first - 0.77)) - torch.sigmoid(400 * (second - 0.77)) + 0.1 * values[:, 2]
+
+    model = wrapped(Cancelling())
+    few = whence.explain(model, "good bad film", "integrated_gradients", steps=25, target="yes", baseline="zero")
+    assert few.completeness_errors == pytest.approx((0.0,), abs=1e-5)
+    assert np.abs(few.scores[0] - [1, -1, 0.025]).max() > 0.1, "wrong, and nothing is missing"
+    found = whence.explain(model, "good bad film", "integrated_gradients", target="yes", baseline="zero")
+    assert found.scores[0] == pytest.approx([1, -1, 0.025], abs=0.01)
+
+
+def test_what_does_not_settle_is_said_and_more_points_are_advised_only_where_they_help() -> None:
+    class Noise(Sum):
+        def combine(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return values[:, 0] + 0.5 * torch.sin(1e5 * values[:, 0])
+
+    settings = {"target": "yes", "baseline": "zero"}
+    (said, missing) = whence.explain(wrapped(Noise()), "good", "integrated_gradients", **settings).warnings
+    assert said.startswith("scores at layer embeddings are not settled: with ")
+    assert said.endswith("more points would hardly help")
+    assert "raise" not in missing
+    few = whence.explain(wrapped(Jumps()), "good bad film", "integrated_gradients", most=100, **settings)
+    assert few.warnings[0].endswith("raise most (most=400)")
+    assert not whence.explain(wrapped(Jumps()), "good bad film", "integrated_gradients", most=400, **settings).warnings
+
+
+def test_points_of_the_path_are_rounded_only_as_parts_of_states() -> None:
+    seen = []
+
+    class Wide(Sum):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding.from_pretrained(torch.randn(len(VALUES), 64).bfloat16())
+
+        def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            seen.append(self.block(self.embedding(ids)))
+            return seen[-1].float().sum(dim=(1, 2))[:, None].expand(-1, 2)
+
+    torch.manual_seed(0)
+    whence.explain(wrapped(Wide()), "good", "integrated_gradients", steps=100)
+    states = torch.cat(seen).detach()[:, 0]
+    # the text, the baseline and 100 points; as numbers of bfloat16 three of these would be 1, which is the text again
+    assert len(states.unique(dim=0)) == 102
 
 
 @pytest.mark.parametrize(

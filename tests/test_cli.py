@@ -220,11 +220,38 @@ def test_all_tokens_leaves_nothing_out(tiny_folder: str) -> None:
 # compare and methods
 
 
+def test_the_name_of_a_file_is_noted(tiny_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "films.txt").write_text(LINE)
+    (tmp_path / "films.csv").write_text(f"text\n{LINE}\n")
+    (tmp_path / "good.py").touch()
+    given = ["explain", "films.txt", "films.csv", "no.csv", "good.py", "good", "-m", tiny_folder, "--json"]
+    result = run(*given, "--method", "random")
+    assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == given[1:6]
+    assert result.stderr.splitlines() == [
+        "note: 'films.txt' is explained as a text, though there is a file of this name",
+        "      to explain its lines: whence explain - < films.txt",
+        "note: 'films.csv' is explained as a text, though there is a file of this name",
+        "      commands with --data read it, such as whence evaluate; explain takes a text per line: - < FILE",
+    ]
+
+
+def test_an_old_option_works_and_says_its_new_name(tiny_folder: str) -> None:
+    old = run("lens", LINE, "-m", "sentiment", "--decoder", "sentiment", "--json")
+    new = run("lens", LINE, "-m", "sentiment", "--head", "sentiment", "--json")
+    assert old.exit_code == new.exit_code
+    assert old.stdout == new.stdout
+    assert "note: --decoder is now called --head" in old.stderr
+    assert "is now called" not in new.stderr
+    assert "--decoder" not in run("lens", "--help").stdout
+    assert "--head" in run("lens", "--help").stdout
+
+
 def test_methods_are_compared(tiny_folder: str) -> None:
     command = ["compare", "an unhappy film", "--model", tiny_folder, "--methods", "gradient_x_input, lime,random"]
     result = done(*command, "-o", "samples=20")
     assert "1 gradient_x_input" in result.stdout
-    assert "Spearman" in result.stdout
+    assert "Kendall's τ-b" in result.stdout
     found = objects(done(*command, "--json", "--option", "samples=20", "--target", "bad"))
     assert [data["method"] for data in found] == ["gradient_x_input", "lime", "random"]
     assert found[1]["options"]["samples"] == 20  # and the others have no such option

@@ -10,9 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow
@@ -26,9 +26,11 @@ from typer.testing import CliRunner, Result
 
 import whence
 from whence.cli import app
-from whence.learned import fit as fitting
-from whence.learned.fit import Progress
-from whence.learned.validation import LayerResult
+from whence.learned import checkpoint
+from whence.learned.diffmask.standing import Standing
+from whence.learned.diffmask.validation import LayerResult
+from whence.learned.training import Training
+from whence.probes.owner import Owner
 from whence.render.fit_progress import fit_bar, fit_view, standing_line
 
 QUICK = ["--steps", "3", "--batch-size", "2", "-o", "start=0.0"]
@@ -199,18 +201,18 @@ def test_ctrl_c_says_that_the_same_command_goes_on(
     model: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ["--model", model, "--data", data, "--kind", "hidden", "--steps", "6", "--batch-size", "2", "--out"]
-    own = fitting.Fit.train_step
+    own = Training.train_step
 
-    def interrupted(self: fitting.Fit, *arguments: Any) -> None:
+    def interrupted(self: Training) -> None:
         if self.step == 3:
             raise KeyboardInterrupt
-        own(self, *arguments)
+        own(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fitting.Fit, "train_step", interrupted)
+        patch.setattr(Training, "train_step", interrupted)
         lines = failed(1, *command, str(tmp_path / "early"))
         assert lines == ["stopped: the same command begins anew, as nothing was saved yet"]
-        patch.setattr(fitting, "CHECKPOINT_SECONDS", -1)
+        patch.setattr(checkpoint, "SECONDS", (-1,))
         assert failed(1, *command, str(tmp_path / "probes")) == ["stopped: the same command goes on from there"]
     result = done(*command, str(tmp_path / "probes"))
     assert result.stderr.splitlines()[0] == f"note: going on with the fit begun in {tmp_path / 'probes'}"
@@ -219,7 +221,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(
 
 
 def test_a_killed_command_goes_on_by_itself(model: str, data: str, tmp_path: Path) -> None:
-    script = "import whence.learned.fit as fit; fit.CHECKPOINT_SECONDS = -1; from whence.cli import main; main()"
+    script = "from whence.learned import checkpoint as c; c.SECONDS = (-1,); from whence.cli import main; main()"
     command = ["--model", model, "--data", data, "--batch-size", "2", "--steps", "120", "--out"]
     process = subprocess.Popen(
         [sys.executable, "-c", script, "fit", *command, str(tmp_path / "probes")],
@@ -287,9 +289,9 @@ def test_probes_of_another_model_or_method_are_refused(model: str, probes: str, 
 # What a terminal shows
 
 
-def standing(step: int, validated: bool) -> Progress:
+def standing(step: int, validated: bool) -> Standing:
     results = [LayerResult("embeddings", 0.5, 0.9, 0.1, 10), LayerResult(0, 0.7, 0.8, 0.2, 10)]
-    return Progress(step, 10, 2.0, 0.0512, 0.06, 0.431, results if validated else None)
+    return Standing(step, 10, 2.0, 0.0512, 0.06, 0.431, results if validated else None)
 
 
 def test_a_bar_shows_where_a_run_stands() -> None:
@@ -314,14 +316,15 @@ def test_without_a_terminal_there_is_no_bar() -> None:
 def test_how_it_goes_in_words() -> None:
     assert standing_line(standing(1, False)) == "divergence 0.051 of 0.060 allowed, kept 43%"
     number = LayerResult(1, 0.25, None, 0.1, 10)
-    plain = Progress(1, 2, 1.0, 0.0, 1.0, 1.0, [number])
+    plain = Standing(1, 2, 1.0, 0.0, 1.0, 1.0, [number])
     assert standing_line(plain) == "divergence 0.000 of 1.000 allowed, kept 100%, held out: masked 25%"
 
 
 def test_a_view_names_a_hostile_model_harmlessly(probes: str) -> None:
     loaded = whence.DiffMask.load(probes)
     assert loaded.fitted_ is not None
-    loaded.fitted_ = replace(loaded.fitted_, model=replace(loaded.fitted_.model, id="\x1b[31m[bold]x"))
+    hostile = Owner(replace(loaded.fitted_.model, id="\x1b[31m[bold]x"), {})
+    loaded.fitted_ = replace(loaded.fitted_, trained=replace(loaded.fitted_.trained, owner=hostile))
     console = Console(file=io.StringIO(), width=100, markup=False)
     console.print(fit_view(loaded))
     assert "␛[31m[bold]x" in console.file.getvalue()  # type: ignore[attr-defined]
@@ -337,10 +340,19 @@ def test_progress_in_python_is_a_bar_or_nothing_or_a_function(monkeypatch: pytes
         def isatty(self) -> bool:
             return True
 
-    for progress in (True, False, lambda standing: shown.append(str(standing.step))):
+    for progress in (True, False, lambda step, done, total: shown.append(f"{step} {done}/{total}")):
         screen = Terminal()
         monkeypatch.setattr(sys, "stderr", screen)
         whence.DiffMask(steps=3, batch_size=2).fit(tiny("bert"), TEXTS, progress=progress)
         monkeypatch.undo()
-        assert ("3/3" in screen.getvalue()) == (progress is True)
-    assert shown == ["1", "2", "3"]
+        assert ("100%" in screen.getvalue()) == (progress is True)
+    assert shown == ["fit 1/3", "fit 2/3", "fit 3/3"]
+
+
+def test_the_command_shows_where_the_run_stands(
+    model: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Standing] = []
+    monkeypatch.setattr("whence.render.fit_progress.fit_bar", lambda: nullcontext(seen.append))
+    done("--model", model, "--data", data, "--out", str(tmp_path / "probes"), *QUICK)
+    assert [each.step for each in seen] == [1, 2, 3]

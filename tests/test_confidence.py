@@ -57,7 +57,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
     assert 0.83 < held / 300 < 0.95
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**31), st.integers(3, 8))
 def test_the_p_value_by_all_signs(seed: int, n: int) -> None:
     generator = np.random.default_rng(seed)
@@ -88,5 +88,5 @@ def test_wrong_calls_are_refused() -> None:
         bootstrap(np.zeros((0, 2)))
     with pytest.raises(whence.UsageError, match="level must lie between"):
         bootstrap(np.zeros(2), level=95)
-    with pytest.raises(whence.UsageError, match="not one number a text"):
+    with pytest.raises(whence.UsageError, match="not one number per text"):
         paired_difference(np.zeros(2), np.zeros(3))

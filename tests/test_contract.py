@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import tiny_models
@@ -44,6 +45,53 @@ def test_probes_keep_the_contract_on_other_models(model: str, kind: str, check: 
 @pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "shapley", "deep_lift_shap", "lime"])
 def test_the_contract_holds_on_other_models(method: str, model: str, check: testing.Check) -> None:
     check(method, tiny_models.tiny_plain(model) if model == "gru" else tiny_models.tiny(model))
+
+
+def literals(annotation: object) -> tuple[object, ...]:
+    """The values that an option may have, if its type lists them."""
+    if annotation is bool:
+        return (True, False)
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return tuple(value for part in get_args(annotation) for value in literals(part))
+
+
+QUICK = {"steps": 3, "samples": 3}
+CHOICES = [
+    (name, option, value)
+    for name, method in whence.METHODS.items()
+    if not method.meaning.decoded
+    for option, annotation in get_type_hints(method.compute).items()
+    if option in method.options
+    for value in literals(annotation)
+    if value is not method.options[option]
+]
+
+
+def test_choices_are_found_in_the_signatures() -> None:
+    assert {("smooth_grad", "reduce", "sum"), ("gradient_shap", "between", "ids")} < set(CHOICES)
+    assert ("noise_tolerance", "score", "inverse") in CHOICES
+    assert len(CHOICES) > 25
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        testing.check_has_a_score_for_every_token_and_layer,
+        testing.check_one_text_alone_equals_the_batch,
+    ],
+    ids=lambda check: check.__name__,
+)
+@pytest.mark.parametrize(("name", "option", "value"), CHOICES)
+def test_every_choice_keeps_the_contract(
+    name: str, option: str, value: object, check: testing.Check, bert: whence.LayeredModel
+) -> None:
+    method = whence.METHODS[name]
+    quick = {each: few for each, few in QUICK.items() if each in method.options and each != option}
+    if name == "integrated_gradients" and value == "fejer":
+        del quick["steps"]  # so that this is the rule whose points are used again
+    chosen = functools.partial(method.compute, **quick, **{option: value})
+    check(dataclasses.replace(method, compute=chosen, layers="all"), bert)
 
 
 def broken(compute: object) -> whence.Method:

@@ -153,6 +153,13 @@ def test_limits_take_the_first_or_a_repeatable_sample_in_order(tmp_path: Path) -
     ("name", "content", "problem"),
     [
         ("a.jsonl", '{"text": "a"}\n\n{"text": \n', "line 3 of 'a.jsonl' is not JSON: Expecting value"),
+        ("a.jsonl", '{"text": "a"}\n{"text": "b", "label": 1, "label": 0}',
+         "line 2 of 'a.jsonl' is not JSON: 'label' stands twice in one object"),
+        ("a.jsonl", '{"text": "a"}\n{"text": "so \\ud83d dull"}',
+         "text in line 2 of 'a.jsonl' is not valid Unicode: half a character, \\ud83d, at character 3"),
+        ("a.jsonl", '{"text": "a", "pair": "\\udc00"}', "pair in line 1 of 'a.jsonl' is not valid Unicode"),
+        ("a.jsonl", '{"text": "a", "label": "\\udc00"}', "the label in line 1 of 'a.jsonl' is not valid Unicode"),
+        ("a.jsonl", '{"text": "a", "label": ' + "9" * 5000 + "}", "line 1 of 'a.jsonl' is not JSON: "),
         ("a.jsonl", "[1, 2]", "line 1 of 'a.jsonl' is not a JSON object"),
         ("a.jsonl", "[" * 100_000, "line 1 of 'a.jsonl' is not JSON: "),
         ("a.jsonl", '{"text": "a"}\n{"txt": "b"}', "line 2 of 'a.jsonl' has no text"),

@@ -186,11 +186,11 @@ def test_the_head_s_own_tensor_is_not_written_to() -> None:
         def forward(self, states: torch.Tensor) -> Any:
             return self.table[None] if len(states) == 1 else self.table.expand(len(states), 6)
 
-    head = Constant()
-    head = module_head(head, 4)
+    constant = Constant()
+    head = module_head(constant, 4)
     for n_rows in (1, 3):
         decode_layer(head, torch.ones(1, n_rows, 4), torch.ones(1, n_rows), all_tokens(list(range(n_rows))), None)
-    assert torch.equal(head.table, torch.arange(6.0))
+    assert torch.equal(constant.table, torch.arange(6.0))
 
 
 # a second route

@@ -20,11 +20,15 @@ from torch import Tensor, nn
 
 import whence
 from whence import DiffMask
-from whence.learned.fit import Fit, Progress
-from whence.learned.probes import Kind, Probes
-from whence.learned.recipes import Recipe
-from whence.learned.validation import validate
+from whence.learned.diffmask.learner import DiffMaskLearner
+from whence.learned.diffmask.recipes import Recipe
+from whence.learned.diffmask.standing import Standing
+from whence.learned.diffmask.validation import validate
+from whence.learned.schedule import Pace
+from whence.learned.texts import Texts
+from whence.learned.training import Training
 from whence.models.batching import encode
+from whence.probes.diffmask import Kind, Probes
 
 # A model whose truth is known
 
@@ -84,13 +88,27 @@ def test_probes_keep_what_the_decision_rests_on_and_drop_the_rest(kind: Kind) ->
     assert probes.validate(model, texts[:50]) == list(probes.fitted_.results)
 
 
-def one_fit(model: whence.LayeredModel, kind: Kind, **changes: Any) -> Fit:
+def one_learner(model: whence.LayeredModel, kind: Kind, **changes: Any) -> DiffMaskLearner:
     recipe = Recipe().changed(**{"relative": False, "margin": 0.1, "batch_size": 3, "limit": None, **changes})
-    encodings = [encode(model, text, 0) for text in TEXTS]
     widths: dict[whence.Layer, int] = dict.fromkeys(("embeddings", *range(model.n_layers + 1)), 16)
     torch.manual_seed(0)
-    probes = Probes(kind, recipe.probe, widths, 8, recipe.start)
-    return Fit(model, probes, recipe, encodings, encodings, seed=0, batch_tokens=100, validate_every=5, patience=None)
+    return DiffMaskLearner(model, Probes(kind, recipe.probe, widths, 8, recipe.start), recipe, batch_tokens=100)
+
+
+def trained(learner: DiffMaskLearner, seed: int = 0) -> DiffMaskLearner:
+    recipe = learner.recipe
+    encodings = [encode(learner.model, text, 0) for text in TEXTS]
+    pace = Pace(
+        recipe.steps, recipe.batch_size, recipe.warm_up, recipe.cool_down, validations=1, patience=None, seed=seed
+    )
+    Training(learner.model, learner, Texts(encodings, encodings), pace, batch_tokens=100).run(None)
+    return learner
+
+
+def begun(learner: DiffMaskLearner) -> DiffMaskLearner:
+    with torch.no_grad():
+        learner.begin([encode(learner.model, text, 0) for text in TEXTS])
+    return learner
 
 
 @pytest.mark.parametrize(("margin", "way"), [(1e-6, 1), (1e3, -1)])
@@ -98,26 +116,25 @@ def one_fit(model: whence.LayeredModel, kind: Kind, **changes: Any) -> Fit:
 def test_acceptance_5_multipliers_rise_above_the_margin_and_fall_below_it(
     margin: float, way: int, optimiser: str
 ) -> None:
-    fit = one_fit(tiny("bert"), "hidden", margin=margin, start=0.0, steps=12, multiplier=5.0, optimiser=optimiser)
-    fit.run(None, None)
-    moved = [float(multiplier) - 5 for multiplier in fit.multipliers]
+    settings = {"start": 0.0, "steps": 12, "multiplier": 5.0, "optimiser": optimiser}
+    learner = trained(one_learner(tiny("bert"), "hidden", margin=margin, **settings))
+    moved = [float(multiplier) - 5 for multiplier in learner.multipliers]
     assert any(moved)
     assert all(change * way >= 0 for change in moved)
 
 
 def test_multipliers_stay_between_zero_and_their_limit() -> None:
     for margin, end in ((1e-6, 5.5), (1e3, 0.0)):
-        fit = one_fit(
+        learner = one_learner(
             tiny("bert"), "input", margin=margin, start=0.0, steps=20, multiplier=5.0, multiplier_learning_rate=9.0,
             multiplier_limit=5.5,
         )  # fmt: skip
-        fit.run(None, None)
-        assert {float(multiplier) for multiplier in fit.multipliers} == {end}
+        assert {float(multiplier) for multiplier in trained(learner).multipliers} == {end}
 
 
 def test_a_margin_may_rise_over_the_layers() -> None:
-    fit = one_fit(tiny("bert"), "input", margin=0.4, first_margin=0.25)
-    assert [fit._margin(place) for place in range(5)] == pytest.approx([0.1, 0.175, 0.25, 0.325, 0.4])
+    learner = one_learner(tiny("bert"), "input", margin=0.4, first_margin=0.25)
+    assert [learner.margin(index) for index in range(5)] == pytest.approx([0.1, 0.175, 0.25, 0.325, 0.4])
 
 
 def test_a_relative_margin_is_a_share_of_masking_every_word() -> None:
@@ -137,18 +154,15 @@ def test_baselines_start_at_the_mask_and_at_mean_states() -> None:
     inputs = model.collate([model.encode(text) for text in TEXTS])
     mask = model.module.get_input_embeddings().weight[tiny_models.wordpiece().mask_token_id]  # type: ignore[operator]
     for kind in KINDS:
-        fit = one_fit(model, kind)
-        with torch.no_grad():
-            fit.begin()
-        torch.testing.assert_close(fit.probes.baseline("embeddings"), mask)
+        probes = begun(one_learner(model, kind)).probe
+        torch.testing.assert_close(probes.baseline("embeddings"), mask)
     states = model.states(inputs)
     for layer in range(4):
-        torch.testing.assert_close(fit.probes.baseline(layer).detach(), states.at(layer)[inputs.mask].mean(dim=0))
-    fit = one_fit(model, "hidden", baseline="released")
-    noise = fit.probes.baseline(2).detach().clone()
-    with torch.no_grad():
-        fit.begin()
-    torch.testing.assert_close(fit.probes.baseline(2).detach(), noise)  # the released code leaves it to chance
+        torch.testing.assert_close(probes.baseline(layer).detach(), states.at(layer)[inputs.mask].mean(dim=0))
+    learner = one_learner(model, "hidden", baseline="released")
+    noise = learner.probe.baseline(2).detach().clone()
+    begun(learner)
+    torch.testing.assert_close(learner.probe.baseline(2).detach(), noise)  # the released code leaves it to chance
 
 
 def test_the_width_of_a_probe_may_be_chosen(tmp_path: Path) -> None:
@@ -176,11 +190,9 @@ def test_the_same_seed_gives_the_same_probes_to_the_last_bit(kind: Kind, recipe:
 
 def test_a_seed_decides_batches_layers_and_noise_too() -> None:
     model = tiny("bert")
-    one, other = (one_fit(model, "hidden", steps=6, start=0.0) for _ in range(2))
-    other.seed = 1  # the same start of the probes
-    one.run(None, None)
-    other.run(None, None)
-    pairs = zip(one.probes.parameters(), other.probes.parameters(), strict=True)
+    # the same start of the probes
+    one, other = (trained(one_learner(model, "hidden", steps=6, start=0.0), seed) for seed in (0, 1))
+    pairs = zip(one.probe.parameters(), other.probe.parameters(), strict=True)
     assert not all(torch.equal(a, b) for a, b in pairs)
 
 
@@ -256,12 +268,12 @@ def test_validation_by_hand() -> None:
         one.divergence == pytest.approx(other.divergence, abs=1e-6)
         for one, other in zip(results, probes.validate(model, TEXTS, batch_tokens=1), strict=True)
     )
-    for place, result in enumerate(results):
+    for index, result in enumerate(results):
         masked, moved, agreed = [], [], []
         for text, explanation in zip(TEXTS, keep, strict=True):
             inputs = model.collate([model.encode(text)])
             states = model.states(inputs)
-            shut = torch.tensor(explanation.scores[place] <= 0.5)
+            shut = torch.tensor(explanation.scores[index] <= 0.5)
             hidden = torch.where(shut[None, :, None], inner.baseline(result.layer), states.at(result.layer))
             logits = model.resume(result.layer, hidden, inputs).log_softmax(dim=-1)
             before = states.logits.log_softmax(dim=-1)
@@ -277,9 +289,9 @@ def test_validation_by_hand() -> None:
 
 def test_a_token_budget_changes_no_validation() -> None:
     model = tiny("gpt2")
-    fit = one_fit(model, "input")
+    probes = one_learner(model, "input").probe
     encodings = [encode(model, text, 0) for text in TEXTS]
-    together, apart = (validate(model, fit.probes, batches) for batches in ([encodings], [[e] for e in encodings]))
+    together, apart = (validate(model, probes, batches) for batches in ([encodings], [[e] for e in encodings]))
     for one, other in zip(together, apart, strict=True):
         assert asdict(one) == pytest.approx(asdict(other), abs=1e-5)
 
@@ -288,8 +300,10 @@ def test_a_token_budget_changes_no_validation() -> None:
 
 
 def test_progress_is_told_after_every_step() -> None:
-    told: list[Progress] = []
-    quick("hidden", tiny("bert"), steps=4, progress=told.append)
+    told: list[Standing] = []
+    reported: list[tuple[str, int, int]] = []
+    quick("hidden", tiny("bert"), steps=4, watch=told.append, progress=lambda *call: reported.append(call))
+    assert reported == [("fit", 1, 4), ("fit", 2, 4), ("fit", 3, 4), ("fit", 4, 4)]
     assert [each.step for each in told] == [1, 2, 3, 4]
     assert {each.steps for each in told} == {4}
     assert told[-2].validation is None
@@ -299,8 +313,8 @@ def test_progress_is_told_after_every_step() -> None:
 
 @pytest.mark.parametrize("penalty", ["log", "share", "count"])
 def test_the_share_kept_is_a_share_whatever_the_penalty(penalty: str) -> None:
-    told: list[Progress] = []
-    quick("hidden", tiny("bert"), steps=4, penalty=penalty, progress=told.append)
+    told: list[Standing] = []
+    quick("hidden", tiny("bert"), steps=4, penalty=penalty, watch=told.append)
     assert 0.5 < told[-1].kept < 1
 
 

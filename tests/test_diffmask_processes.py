@@ -26,9 +26,9 @@ from accelerate import PartialState
 processes = PartialState(cpu=True)
 assert processes.num_processes == 2
 import tiny_models, whence
-from whence.learned import fit
+from whence.learned import checkpoint
 from test_diffmask_processes import RUNS, fitted
-fit.CHECKPOINT_SECONDS = -1
+checkpoint.SECONDS = (-1,)
 out = Path(sys.argv[2])
 for name in RUNS:
     probes = fitted(name, out / name)
@@ -38,7 +38,7 @@ for name in RUNS:
 try:
     whence.DiffMask(steps=1, batch_size=1).fit(tiny_models.tiny("bert"), tiny_models.TEXTS)
 except whence.UsageError as error:
-    assert "1 texts a step are too few for 2 processes" in str(error), error
+    assert "1 texts per step are too few for 2 processes" in str(error), error
 else:
     raise AssertionError("one text for two processes was not refused")
 os.write(1, f"done {processes.process_index}\\n".encode())  # at once: two processes write to one pipe

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from tiny_models import TEXTS, tiny
 
 import whence
 from whence import DiffMask
-from whence.learned import fit as fitting
-from whence.learned.fit import Progress
-from whence.learned.probes import Kind
+from whence.learned import checkpoint
+from whence.learned.diffmask.standing import Standing
+from whence.learned.training import Training
+from whence.probes.diffmask import Kind
 
 FILES = ["README.md", "config.json", "model.safetensors"]
 CHECKPOINT = "checkpoint.safetensors"
@@ -35,20 +37,20 @@ import torch
 torch.set_num_threads(1)
 sys.path.insert(0, sys.argv[1])
 import accelerate, tiny_models, whence
-from whence.learned import fit
-fit.CHECKPOINT_SECONDS = 0
+from whence.learned import checkpoint
+checkpoint.SECONDS = (0,)
 model = tiny_models.tiny("bert")
 replace = os.replace
 
-def dies(place, when):
+def dies(number, when):
     calls = 0
     def replacing(source, target):
         nonlocal calls
         calls += 1
-        if calls == place and when == "before":
+        if calls == number and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         replace(source, target)
-        if calls == place and when == "after":
+        if calls == number and when == "after":
             os.kill(os.getpid(), signal.SIGKILL)
     return replacing
 
@@ -124,7 +126,8 @@ def test_a_fit_killed_at_random_moments_ends_with_the_same_probes(
     while not (tmp_path / "killed" / "config.json").exists():
         code = run(tmp_path / "killed", kind, recipe, steps, "seconds", chance.uniform(0.05, 0.15 * (len(reached) + 2)))
         assert code in (0, -signal.SIGKILL)
-        if code:
+        finished = (tmp_path / "killed" / "config.json").exists() and not (tmp_path / "killed" / CHECKPOINT).exists()
+        if code and not finished:  # it may be killed just after it has put its checkpoint away
             reached.append(step_of(tmp_path / "killed"))
         assert len(reached) < 60
     assert reached == sorted(reached)
@@ -140,9 +143,9 @@ def test_a_fit_killed_around_any_of_its_writes_ends_with_the_same_probes(when: s
     steps, writes = 3, 6
     assert run(tmp_path / "whole", "hidden", "whence", steps) == 0
     expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
-    for place in range(1, writes + 1):
-        folder = tmp_path / str(place)
-        assert run(folder, "hidden", "whence", steps, when, place) == -signal.SIGKILL
+    for number in range(1, writes + 1):
+        folder = tmp_path / str(number)
+        assert run(folder, "hidden", "whence", steps, when, number) == -signal.SIGKILL
         assert run(folder, "hidden", "whence", steps) == 0
         assert (folder / "model.safetensors").read_bytes() == expected
         assert listing(folder) == FILES  # nothing half-written is left
@@ -159,14 +162,14 @@ class StoppedError(Exception):
 @pytest.fixture
 def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a run that broke off after three of eight steps."""
-    monkeypatch.setattr(fitting, "CHECKPOINT_SECONDS", -1)
+    monkeypatch.setattr(checkpoint, "SECONDS", (-1,))
 
-    def stop(progress: Progress) -> None:
-        if progress.step == 3:
+    def stop(standing: Standing) -> None:
+        if standing.step == 3:
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        fit(tmp_path / "probes", progress=stop)
+        fit(tmp_path / "probes", watch=stop)
     assert listing(tmp_path / "probes") == [CHECKPOINT]
     return tmp_path / "probes"
 
@@ -180,7 +183,7 @@ def fit(folder: Path, model: whence.LayeredModel | None = None, texts: Any = Non
 
 def test_it_goes_on_where_it_stopped(stopped: Path, tmp_path: Path) -> None:
     seen: list[int] = []
-    resumed = fit(stopped, progress=lambda progress: seen.append(progress.step))
+    resumed = fit(stopped, progress=lambda step, done, total: seen.append(done))
     whole = fit(tmp_path / "whole")
     assert seen == [4, 5, 6, 7, 8]
     assert listing(stopped) == FILES
@@ -242,8 +245,48 @@ def test_a_damaged_checkpoint_says_so(how: str, stopped: Path) -> None:
     assert second == "remove it to start anew, or choose another folder"
 
 
-def test_a_short_run_writes_no_checkpoint(tmp_path: Path) -> None:
+# When checkpoints are written
+
+
+class Clock:
+    """Time that passes only while a step is trained."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds_per_step: float) -> None:
+        self.now = 0.0
+        own = Training.train_step
+
+        def slow_step(training: Training) -> None:
+            own(training)
+            self.now += seconds_per_step
+
+        monkeypatch.setattr(Training, "train_step", slow_step)
+        monkeypatch.setattr(checkpoint, "monotonic", lambda: self.now)
+
+
+def saved_steps(folder: Path, steps: int) -> list[int]:
+    """The steps of which a checkpoint is there at some time."""
+    seen: list[int] = []
+    fit(folder, progress=lambda *step: seen.append(step_of(folder)), recipe={"steps": steps})
+    return sorted({step for step in seen if step})
+
+
+def test_checkpoints_come_within_seconds_and_then_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch, seconds_per_step=2.5)
+    found = [2.5 * step for step in saved_steps(tmp_path / "quick", 35)]
+    waits = [later - earlier for earlier, later in pairwise([0.0, *found])]
+    assert waits == [2.5, 5.0, 10.0, 17.5, 22.5, 22.5]  # the first step that ends 2, 4, 8, 16 or 20 s later
+
+
+def test_the_first_checkpoint_does_not_wait_for_the_second_of_slow_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Clock(monkeypatch, seconds_per_step=3)
+    assert saved_steps(tmp_path / "slow", 4) == [1, 3]
+
+
+def test_a_short_run_writes_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch, seconds_per_step=0.2)
     seen: list[list[str]] = []
-    fit(tmp_path / "probes", progress=lambda progress: seen.append(listing(tmp_path / "probes")))
+    fit(tmp_path / "probes", watch=lambda standing: seen.append(listing(tmp_path / "probes")))
     assert seen == [[]] * 8
     assert listing(tmp_path / "probes") == FILES

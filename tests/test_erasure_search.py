@@ -14,8 +14,8 @@ from planted_truth import needs_both
 
 import whence
 from whence import testing
-from whence.learned.erasure import KeptSets, smallest_kept_sets
-from whence.learned.subset_search import subsets
+from whence.learned.diffmask.erasure import KeptSets, smallest_kept_sets
+from whence.learned.diffmask.subset_search import subsets
 
 TEXTS = ["a witty film", "not the best movie", "bad", "so very dull in the end"]
 TIGHT = 1e-4  # the tiny models say little, whatever they read

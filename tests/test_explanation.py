@@ -111,7 +111,7 @@ def test_top_is_by_size_and_ties_keep_the_order_of_the_text() -> None:
 def test_row_is_the_layer_nearest_the_input_or_the_one_named() -> None:
     assert made().row().tolist() == [9, 1, -3, 0.5, 9]
     assert made().row(1).tolist() == made().scores[1].tolist()
-    with pytest.raises(UnknownNameError, match="unknown layer 5\nknown: words, 1"):
+    with pytest.raises(UnknownNameError, match="unknown layer 5\nknown: embeddings, 1"):
         made().row(5)
 
 
@@ -224,6 +224,8 @@ def test_saving_where_there_is_no_folder_says_so(tmp_path: Path) -> None:
         (b"null", "not an explanation of schema"),
         (b'{"schema": "whence.explanation/99"}', "whence.explanation/99"),
         (b"{}", "not an explanation of schema"),
+        (b'{"schema": "whence.explanation/1", "seed": 0, "seed": 1}', "'seed' stands twice in one object"),
+        (b'{"schema": "whence.explanation/1", "seed": ' + b"9" * 5000 + b"}", "is not JSON"),
     ],
 )
 def test_what_is_no_explanation_is_refused(content: bytes | None, said: str, tmp_path: Path) -> None:
@@ -254,6 +256,7 @@ def drop(*path: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+NEWER = ("keep_probability", "decoded", "embedded", "notes")  # a file of before these is read: see test_facts.py
 PARTS: list[tuple[Any, ...]] = [(), ("tokens", 1), ("meaning",), ("prediction",), ("target",), ("model",), ("cost",)]
 
 
@@ -269,10 +272,9 @@ def test_no_field_may_be_missing_unknown_or_of_another_type(path: tuple[Any, ...
     names = [name for name in part(good, path) if name != "schema"]
     assert names
     for name in names:
-        for change, said in [
-            (drop(*path, name), f"missing or unknown field {name}"),
-            (put(object(), *path, name), f"{name}: expected"),
-        ]:
+        missing = (drop(*path, name), f"missing or unknown field {name}")
+        wrong = (put(object(), *path, name), f"{name}: expected")
+        for change, said in [wrong] if name in NEWER else [missing, wrong]:
             data = copy.deepcopy(good)
             change(data)
             with pytest.raises(FileError, match=said):
@@ -294,6 +296,18 @@ BROKEN = {
     "infinity among the scores": (put(-math.inf, "scores", 1, 2), "expected a finite number, found -inf"),
     "NaN among the standard errors": (put(math.nan, "standard_errors", 0, 0), "expected a finite number"),
     "NaN among the completeness errors": (put(math.nan, "completeness_errors", 0), "expected a finite number"),
+    "a score of 400 digits": (
+        put(10**400, "scores", 0, 0),
+        r"scores\[0\]\[0\]: expected a finite number, found int 1000",
+    ),
+    "a target of 400 digits": (put(10**400, "target", "value"), "target.value: expected a finite number"),
+    "a seed of 400 digits": (put(10**400, "seed"), "seed: expected a whole number, found int 1000"),
+    "an option of 400 digits": (put(10**400, "options", "steps"), "options.steps: expected a finite number"),
+    "an option that is no number": (
+        put(math.nan, "options", "baseline", 0),
+        r"options.baseline\[0\]: expected a finite",
+    ),
+    "a score too large for its type": (put(1e39, "scores", 0, 0), "scores: expected numbers that float32 can hold"),
     "a row too few": (drop("scores", 1), "scores: expected 2 x 5"),
     "a number too few": (drop("scores", 1, 4), "scores: expected rows of equal length"),
     "words for scores": (put("high", "scores", 0, 0), "expected a finite number, found 'high'"),
@@ -304,6 +318,13 @@ BROKEN = {
     "a token that ends before it starts": (put(1, "tokens", 2, "end"), r"tokens\[2\]: span 2:1"),
     "a token of a pair that is not there": (put(1, "tokens", 1, "segment"), r"tokens\[1\]: span 0:2"),
 }
+
+
+def test_a_number_of_400_digits_in_a_file_is_refused(tmp_path: Path) -> None:
+    content = json.dumps(made().to_dict()).replace('"value": 1.5', f'"value": {10**400}')
+    (tmp_path / "e.json").write_text(content)
+    with pytest.raises(FileError, match=r"target\.value: expected a finite number"):
+        Explanation.load(tmp_path / "e.json")
 
 
 @pytest.mark.parametrize(("change", "said"), BROKEN.values(), ids=BROKEN.keys())

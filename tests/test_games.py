@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from math import floor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from made_explanations import made
 from torch import nn
 
 import whence
-from whence.engine.masked import HIDES, Hiding, MaskedTexts
+from whence.engine.asking import Contestant, ask, may_go
+from whence.engine.masked import MaskedTexts
 from whence.engine.play import hiding_game, play, revealing_game
 from whence.engine.result import GameResult
-from whence.engine.sets import Contestant
 from whence.metrics.curves import GAMES, GRID, area_under, checked_grid, hidden_counts, kept_sets, orders
+from whence.models.hiding import HIDES, Hiding
 from whence.models.without_hidden import first_position, without_hidden
 
 SYMMETRIC = st.sampled_from([tuple(i / steps for i in range(steps + 1)) for steps in (1, 2, 4, 5, 10, 20, 50, 100)])
@@ -435,8 +437,8 @@ def test_progress_counts_texts() -> None:
     model, seen = tiny_models.tiny("bert"), []
     explanations = whence.explain(model, tiny_models.TEXTS, "random")
     hiding_game(model, explanations, batch_tokens=4, progress=lambda *done: seen.append(done))
-    assert seen[-1] == (3, 3)
-    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert seen[-1] == ("games", 3, 3)
+    assert [done for _, done, _ in seen] == [1, 2, 3]
 
 
 # errors -------------------------------------------------------------------------------------------------------------
@@ -558,7 +560,7 @@ def test_explanations_from_elsewhere_are_not_taken_for_the_models(bert: whence.L
         hiding_game(bert, [made("a fine film")])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**31))
 def test_token_budget_and_company_do_not_matter(seed: int) -> None:
     model = tiny_models.tiny("bert")
@@ -574,3 +576,63 @@ def test_token_budget_and_company_do_not_matter(seed: int) -> None:
             np.testing.assert_allclose(
                 alone[game].per_text("probability"), together[name][game].per_text("probability"), atol=1e-5
             )
+
+
+# the engine ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_distinct_set_is_asked_once_and_answered_where_it_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_models.tiny("bert")
+    encodings = [model.encode(text) for text in tiny_models.TEXTS]
+    rows: list[int] = []
+    real = MaskedTexts.answers
+
+    def counted(masked: MaskedTexts, which: np.ndarray, keep: np.ndarray) -> Any:
+        rows.append(len(which))
+        assert len(np.unique(np.column_stack([which, keep]), axis=0)) == len(which), "no set twice"
+        return real(masked, which, keep)
+
+    monkeypatch.setattr(MaskedTexts, "answers", counted)
+    generator = np.random.default_rng(0)
+    sets = [np.repeat(generator.random((4, int(may_go(each).sum()))) < 0.5, 3, axis=0) for each in encodings]
+    hiding = Hiding.of(model, "auto")
+    told = dict(ask(model, encodings, lambda index: sets[index], hiding=hiding, batch_tokens=2_048))
+    assert sum(rows) == sum(len(np.unique(each, axis=0)) for each in sets) < sum(map(len, sets))
+    for index, encoding in enumerate(encodings):
+        masked = MaskedTexts(model, [encoding], hiding, 2_048)
+        for number, shown in enumerate(sets[index]):
+            keep = ~may_go(encoding)
+            keep[may_go(encoding)] = shown
+            alone = real(masked, np.array([0]), keep[None])
+            assert told[index].probability[number] == pytest.approx(alone.probability[0], abs=1e-6)
+            assert told[index].same[number] == float((alone.said == masked.whole.said).all())
+
+
+# files --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_saved_and_comes_back(tmp_path: Path) -> None:
+    model = tiny_models.tiny("bert")
+    explanations = whence.explain(model, tiny_models.TEXTS, "random")
+    found = hiding_game(model, explanations, ["bad", "good", 1], grid=(0, 0.5, 1), tie_breaks=2)
+    found.save(tmp_path / "game.json")
+    again = GameResult.load(tmp_path / "game.json")
+    assert again.to_dict(outcomes=True) == found.to_dict(outcomes=True)
+    assert (again.measure, again.settings["method"]) == ("accuracy", "random")
+    table = again.to_dataframe()
+    assert list(table.columns) == ["text", "share", "accuracy", "agreement", "probability"]
+    assert table["probability"].tolist() == pytest.approx(found.per_text("probability").ravel().tolist())
+    shown = replace(found, settings={**found.settings, "method": "<script>"})._repr_html_()
+    assert shown.count("<tr>") == 4
+    assert "<script>" not in shown
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", '{"schema": "whence.game/1"}', "[1]", '{"schema": "whence.game/1", "grid": 3}']
+)
+def test_what_is_no_game_is_not_loaded(content: str, tmp_path: Path) -> None:
+    (tmp_path / "game.json").write_text(content)
+    with pytest.raises(whence.FileError, match=r"game\.json"):
+        GameResult.load(tmp_path / "game.json")
+    with pytest.raises(whence.FileError, match="cannot be read"):
+        GameResult.load(tmp_path / "nothing.json")

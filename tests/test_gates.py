@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special
 
-from whence.learned.gates import HardConcrete
+from whence.probes.gates import HardConcrete
 
 # of stretch (-0.2, 1) and temperature 0.2: the keep probability and the mean of a gate, by its logit
 KNOWN = {0.0: (0.580, 0.473), 1.0: (0.789, 0.706), 3.0: (0.965, 0.946), 5.0: (0.9951, 0.992), -3.0: (0.0643, 0.044)}
@@ -43,13 +43,14 @@ def test_another_stretch_and_temperature(logit: float) -> None:
 
 
 @given(logits)
+@settings(deadline=None)
 def test_the_keep_probability_is_the_sigmoid_of_the_logit_and_a_fifth_of_ln_5(logit: float) -> None:
     gate = HardConcrete(torch.tensor(logit, dtype=torch.float64))
     assert float(gate.nonzero) == pytest.approx(special.expit(logit + 0.2 * math.log(5)), rel=1e-12)
     assert float(gate.log_nonzero) == pytest.approx(special.log_expit(logit + 0.2 * math.log(5)), rel=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(logits)
 def test_the_mean_equals_a_quadrature(logit: float) -> None:
     def gate(concrete: float) -> float:

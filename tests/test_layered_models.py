@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 import whence
+from whence.models.inputs import Inputs
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 every_case = pytest.mark.parametrize(("family", "head"), CASES, ids=["-".join(case) for case in CASES])
@@ -24,7 +25,7 @@ every_plain = pytest.mark.parametrize("name", tiny_models.PLAIN)
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-def batch(model: whence.LayeredModel, texts: list[Any]) -> whence.Inputs:
+def batch(model: whence.LayeredModel, texts: list[Any]) -> Inputs:
     pairs = [text if isinstance(text, tuple) else (text, None) for text in texts]
     return model.collate([model.encode(*pair) for pair in pairs])
 
@@ -61,7 +62,7 @@ def counted(blocks: list[nn.Module]) -> Iterator[list[int]]:
             handle.remove()
 
 
-def check_resume(model: whence.LayeredModel, inputs: whence.Inputs, blocks: list[nn.Module]) -> None:
+def check_resume(model: whence.LayeredModel, inputs: Inputs, blocks: list[nn.Module]) -> None:
     states = model.states(inputs)
     model.resume(model.n_layers, states.hidden[-1], inputs)  # the first resumption may rehearse
     generator = torch.Generator().manual_seed(0)
@@ -76,7 +77,7 @@ def check_resume(model: whence.LayeredModel, inputs: whence.Inputs, blocks: list
         assert (moved > 1e-3).all(), f"a changed state at layer {layer} leaves the output as it was"
 
 
-def check_resume_each(model: whence.LayeredModel, inputs: whence.Inputs) -> None:
+def check_resume_each(model: whence.LayeredModel, inputs: Inputs) -> None:
     """Several layers in one pass, also one of them twice, equal each by itself."""
     states = model.states(inputs)
     generator = torch.Generator().manual_seed(0)
@@ -244,7 +245,7 @@ def test_a_token_budget_changes_nothing(family: str) -> None:
         np.testing.assert_allclose(one.scores, other.scores, **CLOSE)
 
 
-def check_gradients(model: whence.LayeredModel, inputs: whence.Inputs) -> None:
+def check_gradients(model: whence.LayeredModel, inputs: Inputs) -> None:
     states = model.states(inputs, differentiable=True)
     direction = torch.randn(states.logits.shape, generator=torch.Generator().manual_seed(0))
     reached: list[Tensor] = [states.at(layer) for layer in all_layers(model)]
@@ -269,7 +270,7 @@ def test_gradients_of_plain_modules(name: str) -> None:
     check_gradients(model, batch(model, TEXTS))
 
 
-def check_changed(model: whence.LayeredModel, inputs: whence.Inputs, blocks: list[nn.Module]) -> None:
+def check_changed(model: whence.LayeredModel, inputs: Inputs, blocks: list[nn.Module]) -> None:
     """A state read and replaced in one pass equals one that was read before and put in its place."""
     states = model.states(inputs)
     for layer in all_layers(model):

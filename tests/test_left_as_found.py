@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ import tiny_models
 import torch
 from tiny_models import TEXTS
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import whence
 
@@ -362,6 +366,111 @@ def test_two_threads_at_the_same_time(wrappers: int) -> None:
             assert (one.scores == other.scores).all()
     for look, was in zip(looks, before, strict=True):
         assert same(look(model), was), look.__name__
+
+
+IN_COMPANY: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "a token budget of ten": ("bert", "classification", {"method": "leave_one_out", "batch_tokens": 10}),
+    "integrated gradients": ("bert", "classification", {"method": "integrated_gradients"}),
+    "no padding token": ("gpt2", "classification", {"method": "leave_one_out"}),
+    "one token of the vocabulary": ("gpt2", "causal_lm", {"method": "gradient_x_input"}),
+    "another attention": ("bert", "classification", {"method": "attention"}),
+    "a convolution beside the blocks": ("deberta-v2-conv", "classification", {"method": "leave_one_out", "layers": 0}),
+}
+
+
+@pytest.mark.parametrize("case", IN_COMPANY.values(), ids=IN_COMPANY)
+def test_another_thread_may_use_the_model_meanwhile(case: tuple[str, str, dict[str, Any]]) -> None:
+    """While one thread explains, every answer of the model in another is the one it gives in quiet."""
+    family, head, settings = case
+    attention = {"attn_implementation": "sdpa"} if family in ("bert", "gpt2") else {}
+    model = tiny_models.build(family, head, **attention)
+    layered = whence.load(model, tiny_models.tokenizer_of(family))
+    looks = [watched.look for watched in WATCHED.values()]
+    before = [look(model) for look in looks]
+    texts = [torch.tensor([layered.encode(text).ids]) for text in TEXTS]
+    texts += [torch.tensor([[0]]), torch.tensor([[7, 0]])]  # ids that may be lent for padding
+    with torch.no_grad():
+        quiet = [model(ids).logits for ids in texts]
+    expected = whence.explain(layered, TEXTS, **settings)
+    answers: list[tuple[int, Any]] = []
+    done = threading.Event()
+
+    def use() -> None:
+        while not done.is_set():
+            for number, ids in enumerate(texts):
+                try:
+                    with torch.no_grad():
+                        answers.append((number, model(ids).logits))
+                except Exception as error:
+                    answers.append((number, error))
+
+    user = threading.Thread(target=use)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)  # so that threads meet in the middle of a forward pass
+    user.start()
+    try:
+        found = [whence.explain(layered, TEXTS, **settings) for _ in range(8)]
+    finally:
+        done.set()
+        user.join()
+        sys.setswitchinterval(interval)
+    assert len(answers) > 20, "the other thread did run"
+    wrong = [
+        number for number, answer in answers if not (isinstance(answer, torch.Tensor) and same(answer, quiet[number]))
+    ]
+    assert wrong == []
+    for each in found:
+        assert all((one.scores == other.scores).all() for one, other in zip(each, expected, strict=True))
+    for look, was in zip(looks, before, strict=True):
+        assert same(look(model), was), look.__name__
+    assert type(model.config) is type(tiny_models.build(family, head).config)
+
+
+def test_blocks_that_run_in_other_threads_are_refused() -> None:
+    """A module that farms its blocks out, as DataParallel does: nobody could see or change their states."""
+    module: Any = tiny_models.build_plain("mlp")
+    own = type(module).forward
+
+    class Farming(type(module)):  # type: ignore[misc]
+        away = False
+
+        def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            if not self.away:
+                return own(self, ids, mask)  # type: ignore[no-any-return]
+            with ThreadPoolExecutor(1) as pool:
+                return pool.submit(own, self, ids, mask).result()
+
+    module.__class__ = Farming
+    layered = whence.load(
+        module, tiny_models.word_tokenizer(), blocks=[module.first, module.second], labels=tiny_models.LABELS
+    )
+    inputs = layered.collate([layered.encode(text) for text in TEXTS])
+    states = layered.states(inputs)
+    module.away = True
+    with pytest.raises(whence.ModelError, match="counted 0"):
+        whence.explain(layered, TEXTS, "gradient_x_input")
+    for layer in ("embeddings", 0, 1, 2):
+        with pytest.raises(whence.ModelError, match="in this thread"):
+            layered.resume(layer, states.at(layer), inputs)
+
+
+def test_gradient_checkpointing_is_refused() -> None:
+    """It would run a block again in the backward pass, when the state that was put in is gone."""
+    module: Any = tiny_models.build_plain("mlp")
+    forward = module.second.forward
+    module.second.__class__ = type(
+        "Checkpointed",
+        (type(module.second),),
+        {"__call__": lambda self, x: checkpoint(partial(nn.Sequential.__call__, self), x, use_reentrant=False)},
+    )
+    layered = whence.load(
+        module, tiny_models.word_tokenizer(), blocks=[module.first, module.second], labels=tiny_models.LABELS
+    )
+    assert whence.explain(layered, TEXTS[0], "leave_one_out", layers=1).scores.any()
+    assert whence.explain(layered, TEXTS[0], "gradient_x_input").scores.any()
+    with pytest.raises(whence.ModelError, match="checkpointing"):
+        whence.explain(layered, TEXTS[0], "integrated_gradients", layers=1)
+    assert module.second.forward == forward
 
 
 def test_tokenizing_in_two_threads_never_cuts_in_silence() -> None:

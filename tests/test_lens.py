@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import re
@@ -25,7 +26,8 @@ from whence.explanation import ModelRecord, Token
 from whence.lens import Lens, decode_layers
 from whence.render.lens import lens_view
 from whence.render.page import page
-from whence.render.visible import visible
+from whence.render.rows import blanks_shown
+from whence.render.visible import shortened, visible
 
 SENTENCE = "I wanted to love this film, but the story never comes alive."
 
@@ -61,6 +63,52 @@ def shown(view: Any, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(view)
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+# files and tables
+
+
+def test_a_lens_comes_back_from_a_file(tmp_path: Path) -> None:
+    lens = made_lens(pair=None)
+    lens.save(tmp_path / "lens.json")
+    again = Lens.load(tmp_path / "lens.json")
+    assert again.to_dict() == lens.to_dict()
+    assert again.words == lens.words
+    assert again.ids.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema": "whence.lens/9"}, "not a lens of schema"),
+        ({"ids": [[[1]]]}, "ids: expected 3 x"),
+        ({"own_ranks": [[1]]}, "own_ranks: expected 3 x"),
+        ({"words": [[["good"]]]}, "words: expected 3 x"),
+        ({"probabilities": 10**400}, "probabilities: expected a list"),
+        ({"head": 3}, "head: expected a text, found 3"),
+        ({"surprise": 3}, "missing or unknown field surprise"),
+        ({"text": ""}, "lies outside the text"),
+    ],
+)
+def test_what_is_no_lens_is_refused(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(whence.FileError, match=said):
+        Lens.from_dict({**made_lens().to_dict(), **change})
+
+
+def test_a_table_has_a_row_per_layer_token_and_rank() -> None:
+    lens = made_lens()
+    frame = lens.to_dataframe()
+    assert list(frame.columns) == ["layer", "position", "token", "rank", "word", "id", "probability"]
+    assert len(frame) == lens.ids.size
+    assert frame[frame["rank"] == 2]["word"].unique().tolist() == ["bad"]
+
+
+def test_several_texts_give_a_list(decodable: whence.LayeredModel) -> None:
+    lenses = decode_layers(decodable, iter([SHORT, (SHORT, "bad")]), k=2)
+    assert [(lens.text, lens.pair) for lens in lenses] == [(SHORT, None), (SHORT, "bad")]
+    assert lenses[0].to_dict() == decode_layers(decodable, SHORT, k=2).to_dict()
+    with pytest.raises(whence.InputError, match="texts is int"):
+        decode_layers(decodable, 3)  # type: ignore[call-overload]
 
 
 # what it holds
@@ -105,6 +153,54 @@ def test_a_language_model_s_lens_ends_with_its_own_output(family: str, head: str
         np.testing.assert_array_equal(lens.ids[-1], top.indices)
         np.testing.assert_allclose(lens.probabilities[-1], top.values, atol=1e-6)
         assert lens.next_token == (head == "causal_lm")
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_head_that_says_what_follows_is_judged_by_what_follows(family: str) -> None:
+    model = tiny(family, "causal_lm")
+    lens = decode_layers(model, LONG, k=3)
+    assert lens.following_ranks is not None
+    assert lens.following_probabilities is not None
+    ids = torch.tensor([model.encode(LONG).ids])
+    with torch.no_grad():
+        logits = model.module(input_ids=ids).logits[0, :-1]
+    own = logits.gather(1, ids[0, 1:, None])
+    np.testing.assert_array_equal(lens.following_ranks[-1], 1 + (logits > own).sum(dim=-1))
+    np.testing.assert_allclose(
+        lens.following_probabilities[-1], logits.softmax(dim=-1).gather(1, ids[0, 1:, None])[:, 0], atol=1e-6
+    )
+    follows = [not token.special for token in lens.tokens[1:]]
+    np.testing.assert_allclose(lens.read_ahead, (lens.following_ranks == 1)[:, follows].mean(axis=1))
+    assert lens.sought_ranks[:, -1].tolist() == [0] * len(lens.layers)
+    np.testing.assert_array_equal(lens.sought_ranks[:, :-1], lens.following_ranks)
+    data = json.loads(json.dumps(lens.to_dict(), allow_nan=False))
+    assert data["following_ranks"] == lens.following_ranks.tolist()
+    assert data["read_ahead"] == pytest.approx(lens.read_ahead.tolist())
+
+
+def test_a_head_that_fills_in_is_judged_by_the_token_itself(decodable: whence.LayeredModel) -> None:
+    lens = decode_layers(decodable, SHORT)
+    assert (lens.following_probabilities, lens.following_ranks, lens.read_ahead) == (None, None, None)
+    assert lens.sought_ranks is lens.own_ranks
+
+
+def follower(**changes: Any) -> Lens:
+    """A head that says "film" after "good", and so is right about what follows and wrong about what stands there."""
+    lens = made_lens("good film", words=((("film", "good", "bad"),) * 4,) * 3, next_token=True, **changes)
+    following = np.tile([2, 1, 2], (3, 1))
+    return dataclasses.replace(lens, following_ranks=following, following_probabilities=following / 4)
+
+
+def test_the_terminal_does_not_doubt_a_head_that_says_what_follows() -> None:
+    text = " ".join(shown(follower(), 200).split())
+    assert "read ahead tokens of the text that the head says before they come: 50% at 0" in text
+    assert "as themselves" not in text
+    assert "blue where it is the token that follows" in text
+    lines = shown(decode_layers(tiny("gpt2", "causal_lm"), SHORT, layers=[2]), 200).splitlines()
+    assert lines[2].split()[:4] == ["layer", "2", "the", "next"]
+    ranks = [line for line in lines[3:] if "rank" in line or " – " in line]
+    assert " – " in ranks[-1], "nothing follows the last token"
+    assert not any(" – " in line for line in ranks[:-1])
 
 
 def test_words_are_written_as_in_a_text() -> None:
@@ -239,8 +335,8 @@ def test_a_hostile_lens_is_data_and_only_data(poison: str) -> None:
     assert outside.sub(r"\1\2", content) == outside.sub(r"\1\2", harmless)
     assert [tag for tag, _ in Elements(content).tags] == [tag for tag, _ in Elements(harmless).tags]
     lens = data_of(content)["texts"][0]["lens"]
-    assert lens["words"] == [poison, f"not {poison}"]
-    assert lens["head"] == poison
+    assert lens["words"] == [shortened(blanks_shown(word), 60) for word in (poison, f"not {poison}")]
+    assert lens["head"] == visible(poison)
 
 
 def test_a_lens_comes_back_from_the_page_exactly(decodable: whence.LayeredModel) -> None:
@@ -250,12 +346,12 @@ def test_a_lens_comes_back_from_the_page_exactly(decodable: whence.LayeredModel)
     assert (entry["runs"], entry["prediction"], data["methods"]) == ([], None, [])
     held = entry["lens"]
     np.testing.assert_array_equal(numbers(held["probabilities"]), lens.probabilities.ravel())
-    np.testing.assert_array_equal(numbers(held["own"]), lens.own_probabilities.ravel())
+    np.testing.assert_array_equal(numbers(held["sought"]), lens.own_probabilities.ravel())
     assert held["ranks"] == lens.own_ranks.ravel().tolist()
-    words = [word for layer in lens.words for square in layer for word in square]
+    words = [word.strip() for layer in lens.words for square in layer for word in square]
     assert [held["words"][number] for number in held["top"]] == words
     assert (held["k"], held["layers"], held["nextToken"]) == (4, [0, 1, 2, 3], False)
-    assert held["readBack"] == lens.read_back.tolist()
+    assert held["shares"] == lens.read_back.tolist()
 
 
 def test_a_lens_stands_with_the_explanations_of_its_text(decodable: whence.LayeredModel) -> None:

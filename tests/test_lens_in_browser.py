@@ -1,36 +1,20 @@
-"""The lens in a real browser: alone and below an explanation, by pointer and by key, with hostile words.
-
-Needs Chromium and the `browser` extra; without them the tests are skipped.
-"""
+"""The lens in a real browser: alone and below an explanation, by pointer and by key, with hostile words."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from made_explanations import made
-from test_lens import made_lens, poisoned
+from test_lens import follower, made_lens, poisoned
 from test_page import HOSTILE
 
 from whence.render.page import page as page_of
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra `browser` is not installed")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as engine:
-        started = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -63,7 +47,7 @@ def test_a_lens_alone_shows_the_lens_and_nothing_of_an_explanation(show: Open) -
     assert tab.locator("#lens .lens-row .label").all_text_contents() == ["[CLS]", "a", "good", "film", "[SEP]"]
     assert tab.locator(".lens-square").all_text_contents() == ["good"] * 15
     assert tab.locator(".lens-head").all_text_contents() == ["embedding", "1", "2", *["0.0 %"] * 3]
-    for hidden in ("#decision", "#controls", ".views", "#agreement", "#open-help", "#warnings"):
+    for hidden in ("#decision", "#controls", ".views", "#correlation", "#open-help", "#warnings"):
         assert tab.is_hidden(hidden), hidden
     assert "some/head" in tab.text_content("#lens-note")
     assert "some/model" in tab.text_content("#facts")
@@ -99,9 +83,23 @@ def test_colour_says_how_likely_and_bold_that_it_is_the_token_itself(show: Open)
     tab = show(lens.to_html())
     found = tab.eval_on_selector_all(".lens-square", "all => all.map(s => s.style.getPropertyValue('--share'))")
     assert set(found) == {"0.600"}
-    bold = tab.eval_on_selector_all(".lens-square.own", "all => all.map(s => getComputedStyle(s).fontWeight)")
+    bold = tab.eval_on_selector_all(".lens-square.right", "all => all.map(s => getComputedStyle(s).fontWeight)")
     assert bold == ["650"]
     assert tab.locator(".lens-head").all_text_contents()[3:] == ["0.0 %", "33.3 %", "0.0 %"]
+
+
+def test_a_head_that_says_what_follows_is_not_doubted_for_it(show: Open) -> None:
+    tab = show(follower().to_html())
+    assert tab.locator(".lens-head").all_text_contents()[3:] == ["50.0 %"] * 3
+    note = tab.text_content("#lens-note")
+    assert "as themselves" not in note
+    assert "bold where it is the token that follows" in note
+    bold = tab.eval_on_selector_all(".lens-square.right", "all => all.map(s => s.parentNode.dataset.row)")
+    assert bold == ["1"] * 3  # "good", where "film" is said
+    tab.hover('.lens-row[data-row="1"] [data-column="0"]')
+    assert tab.text_content("#tip").endswith("the nextrank 1, 25.0 %")
+    tab.hover('.lens-row[data-row="3"] [data-column="0"]')
+    assert tab.text_content("#tip").endswith("the nextnothing follows")
 
 
 def test_a_lens_follows_the_text_that_is_shown(show: Open) -> None:
@@ -138,7 +136,7 @@ def test_hostile_words_are_shown_as_text(show: Open, poison: str) -> None:
 def test_axe_finds_no_serious_violation(show: Open, scheme: str, width: int) -> None:
     tab = show(made_lens("a good film", warnings=("read me",)).to_html(), width=width, color_scheme=scheme)
     tab.locator('.lens-square[tabindex="0"]').focus()
-    found = axe.Axe().run(tab).response["violations"]
+    found = Axe().run(tab).response["violations"]
     assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
     assert tab.text_content("#warning-list") == "read me"
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0

@@ -183,7 +183,7 @@ def test_holm_by_hand() -> None:
     assert holm(np.array([0.6, 0.7])).tolist() == [1.0, 1.0]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=8), st.floats(0.01, 0.2))
 def test_holm_rejects_what_the_steps_reject(p_values: list[float], level: float) -> None:
     """The textbook's way: go up from the smallest and stop at the first that is too large."""

@@ -15,12 +15,17 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Categorical, kl_divergence
 
 import whence
-from whence.learned.fit import Fit
-from whence.learned.lookahead import Lookahead
-from whence.learned.objective import PULL, MaskedPasses, maskable, mixed, penalty
-from whence.learned.probes import Form, Kind, Probes
-from whence.learned.recipes import PENALTIES, Penalty, Recipe, recipe_for
-from whence.learned.schedule import Batches, drawn_layer, drawn_noise, learning_rate_share
+from whence.learned.diffmask.learner import DiffMaskLearner
+from whence.learned.diffmask.lookahead import Lookahead
+from whence.learned.diffmask.objective import PULL, MaskedPasses, drawn_layer, drawn_noise, mixed, penalty
+from whence.learned.diffmask.recipes import PENALTIES, Penalty, Recipe, recipe_for
+from whence.learned.schedule import Batches, Pace, learning_rate_share
+from whence.learned.texts import Texts
+from whence.learned.training import Training
+from whence.models.inputs import Inputs
+from whence.models.layered import States
+from whence.probes.diffmask import Kind, Probes, maskable
+from whence.probes.networks import Form
 from whence.targets import ClassLabels
 from whence.tasks import TASKS
 from whence.tasks.classification import PlainNumber, SeveralLabels
@@ -46,7 +51,7 @@ def logits(*shape: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     return 2 * torch.randn(shape, generator=generator), 2 * torch.randn(shape, generator=generator)
 
 
-def batch(model: whence.LayeredModel, texts: list[Any]) -> whence.Inputs:
+def batch(model: whence.LayeredModel, texts: list[Any]) -> Inputs:
     return model.collate([model.encode(*(text if isinstance(text, tuple) else (text, None))) for text in texts])
 
 
@@ -184,22 +189,22 @@ def released_objective(
     """Divergence and penalty of one text, step by step as the method is described, without batches."""
     inputs = batch(model, [text])
     states = model.states(inputs)
-    places = range(probes.layers.index(layer) + 1)
+    indices = range(probes.layers.index(layer) + 1)
     z, log_keep = torch.ones(len(inputs.encodings[0])), torch.zeros(len(inputs.encodings[0]))
     pulled = torch.zeros(len(z))
-    used = places if probes.kind == "input" else [places[-1]]
-    for place in used:
-        state = states.at(probes.layers[place])
+    used = indices if probes.kind == "input" else [indices[-1]]
+    for index in used:
+        state = states.at(probes.layers[index])
         word = states.embeddings if probes.kind == "input" else None
-        logit = probes.of_layer[place](word, state)[0].detach()
-        u = noise[place if probes.kind == "input" else 0]
+        logit = probes.of_layer[index](word, state)[0].detach()
+        u = noise[index if probes.kind == "input" else 0]
         concrete = torch.sigmoid((torch.log(u) - torch.log(1 - u) + logit) / 0.2)
         z = z * (-0.2 + 1.2 * concrete).clamp(0, 1)
         log_keep = log_keep - torch.nn.functional.softplus(0.2 * math.log(0.2) - logit)
         if recipe.limit is not None:
             pulled = pulled + (logit.abs() - recipe.limit).relu() ** 2 / len(used)
     where = "embeddings" if probes.kind == "input" else layer
-    b = probes.baselines[0 if probes.kind == "input" else places[-1]].detach()
+    b = probes.baselines[0 if probes.kind == "input" else indices[-1]].detach()
     hidden = torch.stack([z[i] * h + (1 - z[i]) * b for i, h in enumerate(states.at(where)[0])])[None]
     moved = model.reading.divergence(states.logits, model.resume(where, hidden, inputs), inputs.mask)
     cost = {"log": log_keep.mean(), "share": log_keep.exp().mean(), "count": log_keep.exp().sum()}[recipe.penalty]
@@ -239,7 +244,7 @@ def masked(
     probes: Probes,
     recipe: Recipe,
     layer: whence.Layer,
-    inputs: whence.Inputs,
+    inputs: Inputs,
     noise: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The divergence, penalty and share kept of each text at one layer."""
@@ -279,7 +284,7 @@ def test_acceptance_4_open_gates_change_nothing_at_any_layer(kind: Kind, family:
         torch.testing.assert_close(model.resume(where, hidden, inputs), states.logits, rtol=1e-5, atol=1e-5)
 
 
-def states_by_layer(states: whence.States) -> dict[whence.Layer, Tensor]:
+def states_by_layer(states: States) -> dict[whence.Layer, Tensor]:
     return {"embeddings": states.embeddings, **dict(enumerate(states.hidden))}
 
 
@@ -328,9 +333,9 @@ def test_all_layers_at_once_equal_each_by_itself(form: Form, kind: Kind, family:
     noise = torch.rand(len(probes.layers), *inputs.ids.shape, generator=torch.Generator().manual_seed(0))
     together = MaskedPasses(model, probes, Recipe(limit=0.2), probes.layers, inputs, noise)
     moved = together.moved(probes.layers, together.gates)
-    for place, layer in enumerate(probes.layers):
+    for index, layer in enumerate(probes.layers):
         alone = masked(model, probes, Recipe(limit=0.2), layer, inputs, noise)
-        in_company = moved[place], together.costs[place], together.kept[place]
+        in_company = moved[index], together.costs[index], together.kept[index]
         torch.testing.assert_close(in_company, alone, rtol=1e-5, atol=1e-6)
 
 
@@ -340,27 +345,28 @@ def test_the_gradient_of_a_step_is_that_of_the_objective(
     kind: Kind, every_layer: bool, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step forgets each pass before the next; what reaches the probes is the gradient of the whole sum."""
-    monkeypatch.setattr(Fit, "_layers_at_once", lambda self, inputs: at_once)
+    monkeypatch.setattr(DiffMaskLearner, "_layers_at_once", lambda self, inputs: at_once)
     model = tiny("bert")
     encodings = [model.encode(text) for text in TEXTS]
     probes = probes_for(model, kind)
     recipe = Recipe(batch_size=len(TEXTS), every_layer=every_layer, relative=False, limit=0.2)
-    fit = Fit(model, probes, recipe, encodings, encodings, seed=5, batch_tokens=999, validate_every=9, patience=None)
+    learner = DiffMaskLearner(model, probes, recipe, batch_tokens=999)
+    training = Training(model, learner, Texts(encodings, encodings), Pace(9, len(TEXTS), seed=5), batch_tokens=999)
     seen: list[list[Tensor | None]] = []
-    fit.optimiser.step = lambda: seen.append(  # type: ignore[method-assign,assignment]
+    learner.optimiser.step = lambda: seen.append(  # type: ignore[method-assign,assignment]
         [None if weight.grad is None else weight.grad.clone() for weight in probes.parameters()]
     )
     with model.held(), torch.no_grad():
-        fit.train_step()
-    rows = fit.batches[0]
+        training.train_step()
+    rows = training.batches[0]
     inputs = model.collate([encodings[row] for row in rows])
     noise = drawn_noise(5, 0, (len(probes.layers), len(rows), inputs.ids.shape[1]))
-    places = range(len(probes.layers)) if every_layer else [drawn_layer(5, 0, len(probes.layers))]
+    indices = range(len(probes.layers)) if every_layer else [drawn_layer(5, 0, len(probes.layers))]
     probes.zero_grad()
     with model.held():
-        for place in places:
-            moved, cost, _ = masked(model, probes, recipe, probes.layers[place], inputs, noise)
-            rise = recipe.first_margin + (1 - recipe.first_margin) * place / (len(probes.layers) - 1)
+        for index in indices:
+            moved, cost, _ = masked(model, probes, recipe, probes.layers[index], inputs, noise)
+            rise = recipe.first_margin + (1 - recipe.first_margin) * index / (len(probes.layers) - 1)
             loss = recipe.multiplier * (moved - recipe.margin * rise) + cost
             loss.mean().backward()  # type: ignore[no-untyped-call]
     expected = [weight.grad for weight in probes.parameters()]
@@ -459,7 +465,7 @@ def test_every_text_comes_once_an_epoch_with_others_of_its_length() -> None:
     lengths = [5 + number % 7 for number in range(40)]
     batches = Batches(lengths, 8, seed=1)
     for epoch in range(3):
-        rows = [batches[5 * epoch + place] for place in range(5)]
+        rows = [batches[5 * epoch + index] for index in range(5)]
         assert sorted(row for batch in rows for row in batch) == list(range(40))
         spread = [max(lengths[row] for row in batch) - min(lengths[row] for row in batch) for batch in rows]
         assert sum(spread) / len(spread) <= 2  # of 6 that chance would give

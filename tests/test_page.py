@@ -22,9 +22,16 @@ import whence
 from whence.cli import app
 from whence.errors import FileError, UsageError
 from whence.explanation import Cost, ExplainedTarget, Explanation, Meaning, ModelRecord, Prediction, Token
-from whence.render.page import SCRIPTS, embedded, page, page_data
+from whence.learned.diffmask.analyses import dropped_at
+from whence.metrics.rank_correlation import kendall_tau
+from whence.render import page as report
+from whence.render import scoreboard_page as board_page
+from whence.render.page import page, page_data
+from whence.render.shell import SHELL_SCRIPTS, embedded
+from whence.render.visible import visible
 
-REPORT = Path(whence.__file__).parent / "render" / "report"
+PAGES = Path(whence.__file__).parent / "render" / "pages"
+SCRIPTS = {"shell": SHELL_SCRIPTS, "report": report.SCRIPTS, "scoreboard": board_page.SCRIPTS}
 
 HIT = "window.__hit=1"
 HOSTILE = {
@@ -110,7 +117,7 @@ def test_nothing_is_loaded_from_anywhere() -> None:
     for tag, attributes in elements.tags:
         assert "src" not in attributes, tag
         assert attributes.get("href", "#").startswith("#"), tag  # type: ignore[union-attr]
-    for file in REPORT.iterdir():
+    for file in (file for file in PAGES.rglob("*") if file.is_file()):
         addresses = re.findall(r"(?:https?:)?//[a-z][\w.]+", re.sub(r"(?m)//\s.*$", "", file.read_text()))
         assert set(addresses) <= {"http://www.w3.org"}, file  # the name of SVG, which nobody loads
         assert "@import" not in file.read_text()
@@ -133,20 +140,22 @@ def test_only_the_page_s_own_script_and_style_may_run() -> None:
 
 
 def test_the_markup_has_no_code_and_no_style_of_its_own() -> None:
-    for _, attributes in Elements((REPORT / "report.html").read_text()).tags:
-        assert not [name for name in attributes if name.startswith("on") or name == "style"]
+    for file in PAGES.rglob("*.html"):
+        for _, attributes in Elements(file.read_text()).tags:
+            assert not [name for name in attributes if name.startswith("on") or name == "style"]
 
 
 def test_the_script_never_parses_markup() -> None:
-    for name in SCRIPTS:
-        script = (REPORT / f"{name}.js").read_text()
+    for file in PAGES.rglob("*.js"):
+        script = file.read_text()
         for danger in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "</scr",
                        "<!--", "DOMParser", "createContextualFragment", "setHTML"):  # fmt: skip
-            assert danger not in script, (name, danger)
+            assert danger not in script, (file, danger)
 
 
-def test_every_script_of_the_folder_is_in_the_page() -> None:
-    assert {file.stem for file in REPORT.glob("*.js")} == set(SCRIPTS)
+def test_every_script_of_the_folders_is_in_a_page() -> None:
+    for folder, names in SCRIPTS.items():
+        assert {file.stem for file in (PAGES / folder).glob("*.js")} == set(names)
 
 
 # data
@@ -160,16 +169,68 @@ def test_scores_and_tokens_come_back_exactly() -> None:
     (run,) = entry["runs"]
     assert entry["text"] == explanation.text
     assert method["layers"] == ["embeddings", 0, 1]
-    np.testing.assert_array_equal(numbers(run["scores"]), explanation.scores.ravel())
+    np.testing.assert_array_equal(numbers(run["scores"]["tokens"]), explanation.scores.ravel())
     np.testing.assert_array_equal(numbers(run["errors"]), (explanation.scores / 3).ravel())
     assert run["completeness"] == [0.0, 0.25, 1.0]
-    tokens = [
-        Token(text, 0, start, end, segment, bool(special), word)
-        for text, start, end, segment, special, word in zip(*entry["tokens"].values(), strict=True)
-    ]
+    columns = {**entry["tokens"], "special": map(bool, entry["tokens"]["special"])}
+    labels = columns.pop("label")
+    tokens = [Token(id=0, **dict(zip(columns, each, strict=True))) for each in zip(*columns.values(), strict=True)]
     assert tokens == [replace(token, id=0) for token in explanation.tokens]
+    assert labels == ["[CLS]", "unh", "…appy", "👍🏽", "fi", "…lms", "end", "[SEP]"]
     assert data["models"] == [vars(explanation.model)]
-    assert (method["seed"], method["options"]) == (11, {"steps": "25"})
+    assert (method["seed"], method["options"]) == (11, "steps=25")
+
+
+def test_words_of_several_tokens_come_gathered() -> None:
+    explanation = made("unhappy 👍🏽 films\nend", (0, 1), pieces=True, pair="no ending")
+    (entry,) = page_data([explanation])["texts"]
+    several = [index for index, word in enumerate(explanation.words()) if word.text in ("unhappy", "films", "ending")]
+    words = entry["words"]
+    assert words["label"] == ["unhappy", "films", "ending"]
+    assert [[entry["tokens"]["text"][at] for at in tokens] for tokens in words["tokens"]] == [
+        ["unh", "##appy"], ["fi", "##lms"], ["end", "##ing"],
+    ]  # fmt: skip
+    expected = [[explanation.words(layer)[index] for index in several] for layer in (0, 1)]
+    assert words["start"] == [word.start for word in expected[0]]
+    np.testing.assert_allclose(
+        numbers(entry["runs"][0]["scores"]["words"]), [word.score for row in expected for word in row], rtol=1e-6
+    )
+
+
+KEEP = Meaning("keep probability", "it stays", False, False, 0.0, 1.0, keep_probability=True)
+
+
+def test_a_piece_is_dropped_where_no_layer_keeps_it_any_more() -> None:
+    """As the glossary has it, and not at the first layer that does without it."""
+    keep = [
+        [1, 0.9, 0.2, 0.9, 0.2, 1],
+        [1, 0.2, 0.1, 0.9, 0.9, 1],
+        [1, 0.8, 0.1, 0.9, 0.1, 1],
+        [1, 0.3, 0.1, 0.6, 0, 1],
+    ]
+    explanation = made("one two ending", (0, 1, 2, 3), keep, pieces=True, signed=False, meaning=KEEP)
+    assert dropped_at(explanation)[1:-1] == [3, 0, None, 2]
+    (run,) = page_data([explanation])["texts"][0]["runs"]
+    assert run["drops"] == {"tokens": [4, 3, 0, 4, 2, 4], "words": [4]}  # a word goes with the last of its tokens
+
+
+def test_rank_correlations_are_those_of_the_words_at_the_layers_shown() -> None:
+    first = made("one two three four ending", (0, 1), pieces=True, method="first")
+    second = made("one two three four ending", ("embeddings",), pieces=True, seed=1, method="second")
+    third = made("one two three four ending", (0, 2), pieces=True, seed=2, signed=False, meaning=KEEP, method="third")
+    (entry,) = page_data([first, second, third])["texts"]
+    assert [(step["layer"], step["at"]) for step in entry["steps"]] == [
+        (None, [0, 0, 1]), ("embeddings", [0, 0, 0]), (0, [0, 0, 0]), (1, [1, 0, 0]), (2, [1, 0, 1]),
+    ]  # fmt: skip
+    found = numbers(entry["correlations"]).reshape(5, 3)
+    for row, step in zip(found, entry["steps"], strict=True):
+        sizes = [
+            [abs(word.score) for word in each.words(each.layers[at])]
+            for each, at in zip((first, second, third), step["at"], strict=True)
+        ]
+        taus = kendall_tau(np.array(sizes), np.array(sizes))
+        np.testing.assert_allclose(row, [taus[0, 1], taus[0, 2], taus[1, 2]], atol=1e-6)
+    assert entry["disagreement"] == pytest.approx(1 - found[0].mean())
 
 
 def test_a_text_is_held_once_however_many_methods_explain_it() -> None:
@@ -198,15 +259,28 @@ def test_a_thousand_texts_stay_small() -> None:
 
 
 def test_what_json_cannot_hold_is_still_shown() -> None:
-    odd = made("a film", options={"path": Path("x"), "limit": float("nan")}, cost=Cost(1, 0, float("inf")))
+    odd = made("a film", options={"path": Path("x"), "limit": float("nan")}, cost=Cost(1, 0, float("inf")),
+               target=ExplainedTarget("good", "log_probability", float("nan")))  # fmt: skip
     data = data_of(page([odd]))
-    assert data["methods"][0]["options"] == {"path": "x", "limit": "nan"}
-    assert data["texts"][0]["runs"][0]["cost"]["seconds"] is None
+    assert data["methods"][0]["options"] == "path=x, limit=nan"
+    assert data["texts"][0]["runs"][0]["cost"] == "1 forward"
+    assert data["texts"][0]["runs"][0]["target"] == {"words": "log probability of good", "value": None}
 
 
-def test_keep_probabilities_are_known_by_their_name() -> None:
-    keep = made("a film", meaning=Meaning("keep probability", "it stays", False, False, 0.0, 1.0))
-    assert [method["keep"] for method in page_data([keep, made("a film")])["methods"]] == [True, False]
+def test_keep_probabilities_are_known_by_a_field_and_not_by_their_name() -> None:
+    decoded = Meaning("decoded keep probability", "it stays", False, True, 0.0, None, decoded=True)
+    data = page_data([made("a film", meaning=meaning, signed=False) for meaning in (KEEP, decoded)])
+    assert [method["meaning"]["keepProbability"] for method in data["methods"]] == [True, False]
+    assert [run["drops"] is None for run in data["texts"][0]["runs"]] == [False, True]
+
+
+def test_tokens_are_shown_as_text() -> None:
+    """Never as a tokenizer writes blanks and line breaks."""
+    tokens = (Token("Ġthe", 5, 0, 3, word=0), Token("Ġ", 6, 3, 3), Token("Ċ", 7, 4, 4), Token("Ċ", 7, 4, 5),
+              Token("▁film", 8, 5, 9, word=1))  # fmt: skip
+    explanation = replace(made("a"), text="the\n\nfilm", tokens=tokens, scores=np.ones((1, 5), dtype=np.float32))
+    (entry,) = page_data([explanation])["texts"]
+    assert entry["tokens"]["label"] == ["the", "␣", "␤", "␤", "film"]
 
 
 def test_nothing_to_show_is_said() -> None:
@@ -227,9 +301,10 @@ def test_a_hostile_text_is_data_and_only_data(poison: str) -> None:
     assert block.isascii()
     assert not set("<>&") & set(block)
     data = json.loads(block)
-    assert data["title"] == data["texts"][0]["text"] == data["texts"][0]["prediction"]["label"] == poison
-    assert data["models"][0]["id"] == data["methods"][0]["name"] == poison
-    assert data["methods"][0]["options"] == {poison: poison}
+    assert data["texts"][0]["text"] == poison
+    assert data["title"] == data["models"][0]["id"] == data["texts"][0]["runs"][0]["warnings"][0] == visible(poison)
+    for shown in (data["texts"][0]["prediction"]["label"], data["methods"][0]["name"], data["methods"][0]["options"]):
+        assert shown.startswith(visible(poison[:250]))
     assert [tag for tag, _ in Elements(content).tags] == [tag for tag, _ in Elements(harmless).tags]
 
 

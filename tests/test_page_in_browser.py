@@ -1,14 +1,10 @@
-"""The page in a real browser: everything by pointer and by key, hostile texts, many texts, small and large screens.
-
-Needs Chromium and the `browser` extra; without them the tests are skipped.
-"""
+"""The page in a real browser: everything by pointer and by key, hostile texts, many texts, small and large screens."""
 
 from __future__ import annotations
 
 import csv
 import functools
 import io
-import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,35 +13,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from made_explanations import made
 from test_page import HOSTILE, poisoned
 
 from whence.explanation import Explanation, Meaning, Prediction
+from whence.metrics.rank_correlation import kendall_tau
 from whence.render.page import page as page_of
-from whence.render.terminal import rank_agreement
 from whence.render.visible import visible
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the extra `browser` is not installed")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra `browser` is not installed")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-
 SENTENCE = "Not the worst film of the year, but unremarkable"
-KEEP = Meaning("keep probability", "how probably the word stays", False, False, 0.0, 1.0)
+KEEP = Meaning("keep probability", "how probably the word stays", False, False, 0.0, 1.0, keep_probability=True)
 LAYERS = tuple(range(5))
 
 HANDLERS = "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(n => n.startsWith('on'))"
 WITHOUT_CHIPS = "p => [...p.childNodes].filter(n => !n.classList?.contains('chip')).map(n => n.textContent).join('')"
 
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as engine:
-        started = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.fixture
@@ -268,7 +252,7 @@ def test_pointing_shows_word_layer_and_score(show: Open) -> None:
     assert "layer 3" in tab.text_content("#tip")
     tab.hover(".mark >> nth=3")
     assert "film" in tab.text_content("#tip")
-    assert "made offi ##lm" in tab.text_content("#tip")
+    assert "made offi …lm" in tab.text_content("#tip")
     tab.hover("#title")
     assert tab.is_hidden("#tip")
 
@@ -311,7 +295,55 @@ def test_the_line_runs_where_words_are_dropped(show: Open) -> None:
         assert level == list(range(min(drop, above), max(drop, above)))
     tab.hover('.row[data-row="1"] [data-column="0"]')
     assert "droppedat layer 3" in tab.text_content("#tip")
-    assert "first falls below one half" in tab.text_content("#map-note")
+    assert "from there on no layer keeps it" in tab.text_content("#map-note")
+
+
+def test_what_is_kept_again_is_not_yet_dropped(show: Open) -> None:
+    keep = [[0.9, 0.2, 0.8, 0.3, 0.1], [0.2, 0.9, 0.9, 0.9, 0.9]]  # given up at layer 1 and taken back; the reverse
+    scores = np.pad(np.array(keep, dtype=np.float32).T, ((0, 0), (1, 1)), constant_values=1)
+    tab = show([made("one two", LAYERS, scores, signed=False, meaning=KEEP)])
+    for row, (side, column) in enumerate([("drop-left", 3), ("drop-right", 4)]):
+        found = tab.locator(f'.row[data-row="{row}"] .{side}')
+        assert [each.get_attribute("data-column") for each in found.all()] == [str(column)]
+    tab.hover('.row[data-row="0"] [data-column="0"]')
+    assert "droppedat layer 3" in tab.text_content("#tip")
+
+
+def test_scores_named_after_keeping_are_drawn_as_what_they_are(show: Open) -> None:
+    meaning = Meaning("decoded keep probability", "carried back to words", False, True, 0.0, None, decoded=True)
+    scores = np.tile(np.array([0, 40, 10, 20, 0], dtype=np.float32), (5, 1))
+    tab = show([made("one two three", LAYERS, scores, signed=False, meaning=meaning)])
+    assert layer(tab) == "embedding"
+    assert tab.text_content("#ramp-high") == "40.00"
+    assert [share.split("--share: ")[1].rstrip(";") for share in shares(tab)] == ["1.000", "0.250", "0.500"]
+    assert tab.locator(".drop-left, .drop-right").count() == 0
+
+
+def background(tab: Any, selector: str) -> str:
+    colour: str = tab.eval_on_selector(selector, "element => getComputedStyle(element).backgroundColor")
+    return colour
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_legend_ends_in_the_colour_of_the_strongest_word(show: Open, scheme: str) -> None:
+    tab = show([made("good bad film", LAYERS, [[0, 2, -2, 1, 0]] * 5)], color_scheme=scheme)
+    assert tab.text_content("#ramp-high") == "for +2.00"
+    assert background(tab, ".swatch:last-child") == background(tab, ".mark:nth-of-type(1)")
+    assert background(tab, ".swatch:first-child") == background(tab, ".mark:nth-of-type(2)")
+    assert background(tab, ".swatch:nth-child(7)") == background(tab, ".mark:nth-of-type(3)")
+
+
+def test_words_by_score_stand_by_score(show: Open) -> None:
+    tab = show([made("a good bad film", ("embeddings",), [9, 1, 3, -2, 2, 0])])
+    assert tab.text_content("#map-title") == "Words by score"
+    assert labels(tab) == ["good", "film", "a", "bad"]
+    assert texts_of(tab, ".bar .figure") == ["+3.00", "+2.00", "+1.00", "−2.00"]
+    tab.hover('.row[data-row="3"] .bar')
+    assert tab.text_content("#tip").startswith("wordbad")
+    tab.check("#specials")
+    assert labels(tab) == ["[CLS]", "good", "film", "a", "[SEP]", "bad"]
+    tab = show(three()[:2])
+    assert labels(tab) == [word.text for word in three()[0].words()]
 
 
 # methods
@@ -349,26 +381,36 @@ def test_a_square_of_another_method_chooses_that_method(show: Open) -> None:
     assert layer(tab) == "layer 3"
 
 
-def test_the_agreement_of_methods_is_that_of_the_terminal(show: Open) -> None:
+def matrix(tab: Any) -> np.ndarray:
+    found = texts_of(tab, "#matrix tbody td")
+    return np.array([float(value.replace("−", "-")) for value in found]).reshape(3, 3)
+
+
+def test_rank_correlations_follow_the_layer(show: Open) -> None:
     explanations = three()
     tab = show(explanations)
-    scores = np.array([[word.score for word in each.words()] for each in explanations]).T
-    expected = rank_agreement(scores)
-    found = tab.eval_on_selector_all("#matrix td.same, #matrix tbody td", "all => all.map(cell => cell.textContent)")
-    numbers = [float(value.replace("−", "-")) for value in found]
-    assert np.array(numbers).reshape(3, 3) == pytest.approx(expected, abs=0.0051)
+    for step in (0, 1):
+        sizes = [
+            [abs(w.score) for w in each.words(each.layers[min(step, len(each.layers) - 1)])] for each in explanations
+        ]
+        expected = kendall_tau(np.array(sizes), np.array(sizes))
+        assert matrix(tab) == pytest.approx(expected, abs=0.0051)
+        tab.keyboard.press("ArrowRight")
 
 
 def test_the_frame_says_with_what_and_how(show: Open) -> None:
     explanation = many_layers(warnings=("scores at layer 1 miss 0.5",), completeness_errors=(0.0, 0.5, 0.1, 0.0, 0.0))
     tab = show([explanation])
     frame = tab.text_content("#frame")
-    for part in ("some/model", "abc123", "BertForSequenceClassification", "steps = 25", "seed11", "26 forwards",
+    for part in ("some/model", "abc123", "BertForSequenceClassification", "steps=25", "seed11", "26 forwards",
                  "25 backwards", "1.50 s", "0.500 at layer 1", "logit of good"):  # fmt: skip
         assert part in frame, part
     assert tab.text_content("#decision-title") == "good 75.0 %"
     assert texts_of(tab, ".chances .figure") == ["75.0 %", "25.0 %"]
     assert tab.is_visible("#warnings")
+    assert "noteexact: all sets were asked" in show([many_layers(notes=("exact: all sets were asked",))]).text_content(
+        "#facts"
+    )
 
 
 # many texts
@@ -421,8 +463,8 @@ def test_texts_are_sorted_by_disagreement(show: Open) -> None:
     tab.keyboard.press("Home")
     distance = {}
     for place in range(0, len(explanations), 3):
-        scores = np.array([[w.score for w in each.words()] for each in explanations[place : place + 3]]).T
-        distance[explanations[place].text] = 1 - rank_agreement(scores)[np.triu_indices(3, 1)].mean()
+        sizes = np.abs([[w.score for w in each.words()] for each in explanations[place : place + 3]])
+        distance[explanations[place].text] = 1 - kendall_tau(sizes, sizes)[np.triu_indices(3, 1)].mean()
     assert tab.text_content(".source") == max(distance, key=lambda text: distance[text])
     assert f"≠ {max(distance.values()):.2f}" in tab.text_content('.item[aria-selected="true"]')
 
@@ -434,7 +476,7 @@ def test_the_list_is_drawn_while_it_scrolls(show: Open) -> None:
     assert tab.locator(".item").count() < 40
     tab.click(".item[data-index='500']")
     assert tab.text_content(".source") == "the film was fine number 0500"
-    assert tab.is_hidden("#agreement")
+    assert tab.is_hidden("#correlation")
 
 
 def test_a_long_text_with_many_layers_stays_light(show: Open) -> None:
@@ -627,7 +669,7 @@ def test_help_opens_by_key_and_single_keys_can_be_switched_off(show: Open) -> No
 
 
 def serious(tab: Any) -> list[str]:
-    found = axe.Axe().run(tab).response["violations"]
+    found = Axe().run(tab).response["violations"]
     return [
         f"{one['id']}: {one['nodes'][0]['html'][:120]} {one['nodes'][0]['failureSummary'][:300]}"
         for one in found

@@ -13,9 +13,15 @@ from planted_truth import NeedsBoth, needs_both
 
 import whence
 from whence import testing
-from whence.learned.erasure import smallest_kept_sets
-from whence.learned.per_example import DIFFMASK_PER_TEXT, KEEP_PROBABILITY, Chosen, FreeMasks, diffmask_per_text
-from whence.learned.reinforce import REINFORCE_PER_TEXT, log_probability, reinforce_per_text
+from whence.learned.diffmask.erasure import smallest_kept_sets
+from whence.learned.diffmask.per_example import (
+    DIFFMASK_PER_TEXT,
+    KEEP_PROBABILITY,
+    Chosen,
+    FreeMasks,
+    diffmask_per_text,
+)
+from whence.learned.diffmask.reinforce import REINFORCE_PER_TEXT, log_probability, reinforce_per_text
 from whence.methods.question import Method, Question, Scores
 from whence.selection import select
 

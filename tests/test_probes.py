@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from whence.explanation import Layer
-from whence.learned.gates import HardConcrete
-from whence.learned.probes import Bilinear, Form, Kind, Perceptron, Probes, all_at_once
+from whence.probes.diffmask import Kind, Probes
+from whence.probes.gates import HardConcrete
+from whence.probes.networks import Bilinear, Form, Perceptron, all_at_once
 
 FORMS: tuple[Form, ...] = ("released", "released_plain", "paper")
 WIDTHS: dict[Layer, int] = {"embeddings": 3, 0: 4, 1: 4, 2: 5}  # word embeddings may be narrower, layers may differ
@@ -123,9 +124,9 @@ def test_the_papers_probe_by_hand(kind: Kind) -> None:
                 product = sum(float(x[i]) * dot(probe.product[i], h) for i in range(len(x)))
                 linear = dot(probe.linear.weight[0], torch.cat([x, h])) + float(probe.linear.bias)
                 raw.append(product / math.sqrt(len(h)) + linear)
-            for place, gate in enumerate(gates):
-                below = raw[:place]
-                expected = (raw[place] + sum(below) / place) / 2 if below else raw[place]
+            for index, gate in enumerate(gates):
+                below = raw[:index]
+                expected = (raw[index] + sum(below) / index) / 2 if below else raw[index]
                 assert float(gate.logits[row, token]) == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
@@ -141,9 +142,9 @@ def test_input_gates_multiply_up(form: Form) -> None:
     probes, states = shaken("input", form), states_of(WIDTHS)
     keep = probes.log_keep(states, probes.layers)
     total = torch.zeros(2, 6)
-    for place, gate in enumerate(probes.gates(probes.layers, states)):
+    for index, gate in enumerate(probes.gates(probes.layers, states)):
         total = total + gate.nonzero.log()
-        torch.testing.assert_close(keep[place], total)
+        torch.testing.assert_close(keep[index], total)
     assert (keep.diff(dim=0) <= 0).all()  # what is dropped stays dropped
 
 
@@ -164,8 +165,8 @@ def test_hidden_gates_look_at_their_own_layer_alone(form: Form) -> None:
 def test_layers_alone_are_layers_among_others(kind: Kind, form: Form) -> None:
     probes, states = shaken(kind, form), states_of(WIDTHS)
     everything = probes.log_keep(states, probes.layers)
-    for place, layer in enumerate(probes.layers):
-        torch.testing.assert_close(probes.log_keep(states, [layer])[0], everything[place])
+    for index, layer in enumerate(probes.layers):
+        torch.testing.assert_close(probes.log_keep(states, [layer])[0], everything[index])
     torch.testing.assert_close(probes.log_keep(states, [0, 2]), everything[[1, 3]])
 
 

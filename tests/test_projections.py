@@ -47,14 +47,14 @@ def test_by_hand():
     assert torch.allclose(softmax(torch.tensor([0.0, math.log(3.0)])), torch.tensor([0.25, 0.75]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scores_of, st.floats(-20, 0.95))
 def test_sparsegen_solves_its_problem(scores, sparsity):
     found = sparsegen(torch.tensor(scores, dtype=torch.float64), sparsity=sparsity)
     assert torch.allclose(found, by_bisection(scores, sparsity), atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scores_of)
 def test_entmax_solves_its_problem(scores):
     found = entmax15(torch.tensor(scores, dtype=torch.float64))
@@ -62,7 +62,7 @@ def test_entmax_solves_its_problem(scores):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(scores=scores_of, shift=st.floats(-100, 100), seed=st.integers(0, 99))
 def test_weights_are_a_distribution_that_follows_the_scores(name, scores, shift, seed):
     project, z = projection(name), torch.tensor(scores, dtype=torch.float64)
@@ -74,7 +74,7 @@ def test_weights_are_a_distribution_that_follows_the_scores(name, scores, shift,
     assert torch.allclose(project(z[order]), weights[order], atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(scores_of, st.lists(st.floats(-50, 0.99), min_size=2, max_size=5))
 def test_larger_sparsity_never_widens_the_support(scores, sparsities):
     z = torch.tensor(scores, dtype=torch.float64)

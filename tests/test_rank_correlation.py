@@ -22,7 +22,7 @@ def test_tau_by_hand():
     assert kendall_tau(np.array([[1.0, 2, 2, 4]]), np.array([[2.0, 1, 3, 4]]))[0, 0] == pytest.approx(3 / math.sqrt(30))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(2, 30).flatmap(lambda n: arrays(np.int8, (4, n), elements=st.integers(0, 5))))
 def test_tau_is_that_of_scipy_on_ties(values):
     values = values.astype(float)
@@ -80,7 +80,7 @@ def test_entropy_by_hand():
     np.testing.assert_allclose(normalised_entropy(rows), [1, 0, 0.5], atol=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(arrays(np.float64, 7, elements=st.floats(0, 1).map(lambda x: round(x, 3))), st.floats(0.01, 100))
 def test_entropy_is_that_of_scipy_whatever_the_scale(weights, scale):
     if not weights.sum():

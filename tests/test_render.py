@@ -19,9 +19,10 @@ from whence.errors import UsageError
 from whence.explanation import Cost, ExplainedTarget, Layer, ModelRecord, Prediction, Token
 from whence.methods import METHODS
 from whence.methods.presets import PRESETS
+from whence.metrics.rank_correlation import kendall_tau
 from whence.render.figure import plot
 from whence.render.rows import number, rows_of
-from whence.render.terminal import comparison_view, explanation_view, methods_view, rank_agreement
+from whence.render.terminal import comparison_view, explanation_view, methods_view
 from whence.render.visible import visible
 
 mpl.use("Agg")
@@ -275,19 +276,6 @@ def test_numbers(value: float, largest: float, text: str) -> None:
 # several explanations
 
 
-def test_ranks_share_ties_and_agree_with_scipy() -> None:
-    stats = pytest.importorskip("scipy.stats")
-    scores = np.random.default_rng(1).integers(-4, 5, (30, 3)).astype(float)
-    expected = stats.spearmanr(np.abs(scores)).statistic
-    assert rank_agreement(scores) == pytest.approx(expected, abs=1e-10)
-
-
-def test_ranks_by_hand() -> None:
-    agreement = rank_agreement(np.array([[1.0, -3.0, 5.0], [2.0, 2.0, 5.0], [3.0, 1.0, 5.0]]))
-    assert agreement[0, 1] == -1
-    assert np.isnan(agreement[0, 2])  # all equal: no order to agree with
-
-
 def test_a_comparison_has_words_down_and_methods_across() -> None:
     first = made("good bad film", ("embeddings",), [9, 2, -1, 0, 9], method="first")
     second = made(
@@ -298,12 +286,12 @@ def test_a_comparison_has_words_down_and_methods_across() -> None:
     assert re.findall(r"[+-]?\d\.\d\d", line_of("bad", view)) == ["-0.50", "0.25"]
     assert re.findall(r"[+-]?\d\.\d\d", line_of("film", view)) == ["1.00"]
     text = " ".join(shown(view).split())
-    assert "1 first layer words; 26 forwards, 25 backwards, 1.50 s" in text
+    assert "1 first layer embeddings; 26 forwards, 25 backwards, 1.50 s" in text
     assert "2 second layer 0, no sign; 2 forwards, 0.50 s" in text
     assert "[CLS]" not in text
-    agreement = rank_agreement(np.array([[2.0, 1], [1, 1], [0, 4]]))[0, 1]
-    assert f"1 first 1.00 {agreement:.2f}" in text
-    assert "Spearman" in text
+    tau = kendall_tau(np.array([[2.0, 1, 0]]), np.array([[1.0, 1, 4]])).item()
+    assert f"1 first 1.00 {tau:.2f}" in text
+    assert "Kendall's τ-b" in text
 
 
 def test_a_comparison_names_a_target_that_differs() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -19,19 +20,40 @@ from weighted_words import TEXTS, explained, length, of_tokens, position, probab
 
 import whence
 from whence.data import Example
-from whence.engine.masked import Hiding
+from whence.engine import asking
+from whence.engine.asking import Contestant, answered
 from whence.engine.play import play
-from whence.engine.sets import Contestant
 from whence.errors import FileError, InputError, UnknownNameError, UsageError
 from whence.explanation import Explanation
+from whence.metrics.answered import BOARD_POINTS
 from whence.metrics.curves import area_under, hidden_counts
-from whence.scoreboard import explaining, faithfulness
-from whence.scoreboard.board import Scoreboard
+from whence.metrics.table import METRICS, chosen_metrics
+from whence.models.hiding import Hiding
+from whence.scoreboard import explaining
+from whence.scoreboard.board import GRID, Scoreboard, curve_points
 from whence.scoreboard.evaluate import evaluate
-from whence.scoreboard.faithfulness import FAITHFULNESS, GRID, play_entrants
-from whence.scoreboard.metric_table import METRICS, chosen_metrics
 from whence.scoreboard.randomisation import redrawn, stages
 from whence.scoreboard.rationales import leaf_rationale
+
+FAITHFULNESS = tuple(name for name, metric in METRICS.items() if metric.group == "faithfulness")
+
+
+def judged(
+    model: whence.LayeredModel, texts: list[str], rows: dict[str, list[np.ndarray]], gold: list[int] | None = None
+) -> dict[str, list[dict[str, float]]]:
+    """Every metric of answered texts, and the area of the first curve, text by text."""
+    found: dict[str, list[Any]] = {name: [None] * len(texts) for name in rows}
+    contestants = {name: Contestant(each, tie_breaks=1) for name, each in rows.items()}
+    for index, records in answered(
+        model, [model.encode(text) for text in texts], contestants, BOARD_POINTS,
+        hiding=Hiding.of(model, "auto"), batch_tokens=64, gold=gold,
+    ):  # fmt: skip
+        for name, record in records.items():
+            found[name][index] = {
+                "first curve": float(area_under(GRID, curve_points(record)[0])),
+                **{metric: METRICS[metric].compute(record) for metric in FAITHFULNESS},  # type: ignore[misc]
+            }
+    return found
 
 
 def planted(**settings: Any) -> Scoreboard:
@@ -64,13 +86,9 @@ def check_truth_comes_first(board: Scoreboard, metric: str) -> None:
 @pytest.mark.parametrize("metric", FAITHFULNESS)
 def test_truth_comes_first_and_its_reverse_last(board: Scoreboard, metric: str) -> None:
     check_truth_comes_first(board, metric)
-    names = [place.name for place in board.ranking(metric).places]
+    names = [place.name for place in board.ranking(metric).standings]
     assert names[-1] == "reverse"
     assert board.ranking(metric).of("truth").ranks[0] == 1
-
-
-def test_no_faithfulness_metric_is_forgotten() -> None:
-    assert set(FAITHFULNESS) == {name for name, metric in METRICS.items() if metric.group == "faithfulness"}
 
 
 BROKEN_BY_KEPT_MASKED = ("sufficiency", "sufficiency_at_mass", "revealing_auc", "revealing_agreement", "monotonicity")
@@ -80,16 +98,16 @@ BROKEN_BY_KEPT_MASKED = ("sufficiency", "sufficiency_at_mass", "revealing_auc", 
 def test_a_sufficiency_that_masks_what_it_should_keep_is_found_out(
     metric: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = faithfulness.kept_sets
+    right = asking.kept_sets
     wrong = lambda order, hidden, game: right(order, hidden, game) ^ (game == "revealing")  # noqa: E731
-    monkeypatch.setattr(faithfulness, "kept_sets", wrong)
+    monkeypatch.setattr(asking, "kept_sets", wrong)
     with pytest.raises(AssertionError, match=metric):
         check_truth_comes_first(planted(), metric)
 
 
 def test_a_comprehensiveness_that_hides_the_last_words_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = faithfulness.orders
-    monkeypatch.setattr(faithfulness, "orders", lambda scores, **rest: right(-scores, **rest))
+    right = asking.orders
+    monkeypatch.setattr(asking, "orders", lambda scores, **rest: right(-scores, **rest))
     found = planted()
     for metric in ("comprehensiveness", "hiding_auc", "faithfulness"):
         with pytest.raises(AssertionError, match=metric):
@@ -134,49 +152,39 @@ def slow_metrics(weights: list[float], order: list[int], scores: list[float]) ->
 @pytest.mark.parametrize("case", range(8))
 def test_metrics_against_the_closed_form(case: int) -> None:
     model = weighted_words()
-    rows = [rows_of(model, text, 100 * case + place) for place, text in enumerate(TEXTS)]
-    encodings = [model.encode(text) for text in TEXTS]
-    hiding = Hiding.of(model, "auto")
-    outcome = play_entrants(
-        model, encodings, {"case": rows}, None, hiding=hiding, seed=0, batch_tokens=64
-    )["case"]  # fmt: skip
-    for place, text in enumerate(TEXTS):
-        order = sorted(range(len(rows[place])), key=lambda i, place=place: -rows[place][i])  # type: ignore[misc]
-        wanted = slow_metrics(truth(text), order, rows[place].tolist())
+    rows = [rows_of(model, text, 100 * case + number) for number, text in enumerate(TEXTS)]
+    outcome = judged(model, TEXTS, {"case": rows})["case"]
+    for text, row, found in zip(TEXTS, rows, outcome, strict=True):
+        order = sorted(range(len(row)), key=lambda i, row=row: -row[i])  # type: ignore[misc]
+        wanted = slow_metrics(truth(text), order, row.tolist())
         for metric, value in wanted.items():
-            assert outcome.values[place, FAITHFULNESS.index(metric)] == pytest.approx(value, abs=1e-5), (metric, text)
+            assert found[metric] == pytest.approx(value, abs=1e-5), (metric, text)
 
 
 def test_the_areas_are_those_of_the_games(bert: whence.LayeredModel) -> None:
-    """The other implementation in this library, on a model with attention and gold labels."""
+    """The other view of the engine, on a model with attention and gold labels."""
     texts = [*TINY_TEXTS, "she was not so witty"]
-    encodings = [bert.encode(text) for text in texts]
-    rows = [np.random.default_rng(place).normal(size=len(each)) for place, each in enumerate(encodings)]
+    rows = [np.random.default_rng(number).normal(size=len(bert.encode(text))) for number, text in enumerate(texts)]
     gold = [0, 1, 2, 1]
-    mine = play_entrants(
-        bert, encodings, {"a": rows}, gold, hiding=Hiding.of(bert, "auto"), seed=0, batch_tokens=2_048
-    )["a"]  # fmt: skip
+    mine = judged(bert, texts, {"a": rows}, gold)["a"]
     theirs = play(bert, texts, {"a": Contestant(rows)}, gold, grid=GRID)["a"]
     for game, measure, metric in [
         ("hiding", "probability", "hiding_auc"), ("revealing", "probability", "revealing_auc"),
         ("hiding", "agreement", "hiding_agreement"), ("revealing", "agreement", "revealing_agreement"),
         ("hiding", "accuracy", "hiding_accuracy"), ("revealing", "accuracy", "revealing_accuracy"),
+        ("hiding", "probability", "first curve"),
     ]:  # fmt: skip
         areas = theirs[game].areas(measure)  # type: ignore[index,arg-type]
-        np.testing.assert_allclose(mine.values[:, FAITHFULNESS.index(metric)], areas, atol=1e-5)
-    np.testing.assert_allclose(area_under(GRID, mine.curves[:, 0]), theirs["hiding"].areas("probability"), atol=1e-5)
+        np.testing.assert_allclose([text[metric] for text in mine], areas, atol=1e-5)
 
 
 def test_reverse_scores_get_the_reverse_faithfulness() -> None:
     """What is hidden at p in one order is what is shown at 1 − p in the other, so the areas change places."""
     model = weighted_words()
-    encodings = [model.encode(text) for text in TEXTS]
-    rows = [rows_of(model, text, place) for place, text in enumerate(TEXTS)]
-    both = play_entrants(
-        model, encodings, {"a": rows, "b": [-row for row in rows]}, None,
-        hiding=Hiding.of(model, "auto"), seed=0, batch_tokens=2_048,
-    )  # fmt: skip
-    np.testing.assert_allclose(both["a"].values[:, 0], -both["b"].values[:, 0], atol=1e-6)
+    rows = [rows_of(model, text, number) for number, text in enumerate(TEXTS)]
+    both = judged(model, TEXTS, {"a": rows, "b": [-row for row in rows]})
+    forth, back = ([text["faithfulness"] for text in both[name]] for name in "ab")
+    np.testing.assert_allclose(forth, [-value for value in back], atol=1e-6)
     assert hidden_counts(7, GRID, "hiding").tolist() == hidden_counts(7, GRID, "revealing")[::-1].tolist()
 
 
@@ -244,7 +252,7 @@ def test_ties_are_said_to_be_ties() -> None:
     """Three copies of the truth share ranks 1 to 3; the reverse is surely last."""
     given = {name: explained(TEXTS) for name in ("one", "two", "three")} | {"reverse": explained(TEXTS, -1.0)}
     found = evaluate(weighted_words(), TEXTS, methods=[], explanations=given, metrics=["sufficiency"])
-    assert {place.name: place.ranks for place in found.ranking().places} == {
+    assert {place.name: place.ranks for place in found.ranking().standings} == {
         "one": (1, 3), "two": (1, 3), "three": (1, 3), "reverse": (4, 4), "random": (0, 0), "oracle": (0, 0),
     }  # fmt: skip
     assert found.verdict.believe == ("one", "two", "three")
@@ -274,12 +282,16 @@ def test_a_metric_without_direction_gives_no_ranking(board: Scoreboard) -> None:
         board.interval("truth", "beauty")
 
 
-def test_agreement_between_methods(board: Scoreboard) -> None:
+def test_rank_correlation_between_methods(board: Scoreboard) -> None:
     names = [entry.name for entry in board.entries]
-    matrix = board.agreement
+    matrix = board.rank_correlation
     assert np.allclose(np.diag(matrix), 1)
     assert matrix[names.index("truth"), names.index("reverse")] == pytest.approx(-1)
     assert np.nanmax(board.discord) <= 2
+    with pytest.warns(whence.WhenceWarning, match="rank_correlation"):
+        assert board.agreement is matrix
+    with pytest.warns(whence.WhenceWarning, match="text_rank_correlation"):
+        assert board.text_agreement is board.text_rank_correlation
 
 
 # -- plausibility
@@ -400,8 +412,8 @@ def test_wrong_use(settings: dict[str, Any], kind: type[Exception], problem: str
 
 
 def test_metrics_by_group() -> None:
-    assert chosen_metrics(["shape"]) == ("faithfulness", "entropy", "sparsity")
-    assert chosen_metrics(None) == tuple(METRICS)
+    assert list(chosen_metrics(["shape"])) == ["faithfulness", "entropy", "sparsity"]
+    assert chosen_metrics(None) == METRICS
 
 
 def test_every_metric_is_documented() -> None:
@@ -473,7 +485,7 @@ def test_finished_work_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Mon
     }
     first = evaluate(weighted_words(), TEXTS, **settings)
     calls = calls_of(monkeypatch)
-    monkeypatch.setattr("whence.scoreboard.protocol.play_entrants", lambda *_, **__: pytest.fail("played again"))
+    monkeypatch.setattr("whence.scoreboard.protocol.answered", lambda *_, **__: pytest.fail("played again"))
     again = evaluate(weighted_words(), TEXTS, **settings)
     assert sorted(calls) == ["gradient_x_input of 1", "leave_one_out of 1", "random of 12"]
     assert {**again.to_dict(), "seconds": 0} == {**first.to_dict(), "seconds": 0}
@@ -494,6 +506,99 @@ def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
         evaluate(weighted_words(), TEXTS[1:], layer="embeddings", **settings)
     with pytest.raises(UsageError, match="another seed"):
         evaluate(weighted_words(), TEXTS, layer="embeddings", seed=1, **settings)
+
+
+SHORT = ["a gorgeous, witty film", "a dull plot"]
+
+
+def probes_with(bias: float) -> whence.DiffMask:
+    """The probes of the embedded model, all a little surer."""
+    probes = whence.DiffMask.embedded("sentiment")
+    with torch.no_grad():
+        for name, weight in probes.fitted_.probes.named_parameters():  # type: ignore[union-attr]
+            if name.endswith("bias"):
+                weight.add_(bias)
+    return probes
+
+
+@pytest.mark.parametrize("given", ["probes", "path", "string"])
+def test_other_probes_do_not_get_the_scores_of_the_first(given: str, tmp_path: Path) -> None:
+    model, found = whence.load(), []
+    for bias in (0.0, 0.3):
+        probes: Any = probes_with(bias)
+        wanted = [each.row() for each in probes.explain(model, SHORT, layers=3)]
+        if given != "probes":
+            shutil.rmtree(tmp_path / "probes", ignore_errors=True)
+            probes.save(tmp_path / "probes")
+            probes = tmp_path / "probes" if given == "path" else str(tmp_path / "probes")
+        board = evaluate(
+            model, SHORT, methods=["diffmask"], options={"diffmask": {"probes": probes}}, layer=3, metrics=["shape"],
+            folder=tmp_path / "board",
+        )  # fmt: skip
+        for row, right in zip(board.scores[0], wanted, strict=True):
+            np.testing.assert_allclose(row, right, atol=1e-6)
+        found.append(board)
+    assert not np.allclose(found[0].scores[0][0], found[1].scores[0][0], atol=1e-3)
+
+
+def test_another_method_of_the_same_name_does_not_get_the_scores_of_the_first(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"layer": "embeddings", "metrics": ["shape"], "folder": tmp_path}
+    several = [
+        evaluate(weighted_words(), TEXTS, methods={"mine": method}, **settings).scores[0][2].tolist()
+        for method in ("leave_one_out", "gradient", of_tokens(length, "mine"), of_tokens(position, "mine"))
+    ]
+    assert len({tuple(row) for row in several}) == 4
+
+
+def test_an_option_without_contents_is_refused_only_where_work_is_kept(tmp_path: Path) -> None:
+    def compute(question: whence.Question, *, source: object = None) -> whence.Scores:
+        return whence.Scores(torch.ones(len(question.inputs), 1, question.inputs.ids.shape[1]))
+
+    method = whence.Method(compute, whence.Meaning("one", "one", False, False), needs="nothing", cost="none")
+    settings: dict[str, Any] = {
+        "methods": {"one": method}, "options": {"one": {"source": iter(())}}, "metrics": ["shape"],
+    }  # fmt: skip
+    assert evaluate(weighted_words(), TEXTS[:2], **settings).n_texts == 2
+    with pytest.raises(UsageError, match="no contents to tell finished work by"):
+        evaluate(weighted_words(), TEXTS[:2], folder=tmp_path, **settings)
+
+
+def test_a_model_is_the_same_wherever_it_is_loaded_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny_models.build("bert").save_pretrained(tmp_path / "tiny")
+    tiny_models.wordpiece().save_pretrained(tmp_path / "tiny")
+    tiny_models.build("bert", seed=3).save_pretrained(tmp_path / "other")
+    tiny_models.wordpiece().save_pretrained(tmp_path / "other")
+    monkeypatch.chdir(tmp_path)
+    settings: dict[str, Any] = {"methods": ["gradient_x_input"], "layer": 0, "metrics": ["cost"], "folder": "board"}
+    evaluate(whence.load("tiny"), TINY_TEXTS, **settings)
+    calls = calls_of(monkeypatch)
+    evaluate(whence.load("./tiny"), TINY_TEXTS, **settings)
+    assert sorted(calls) == ["gradient_x_input of 1", "random of 3"], "tried and read, but not explained again"
+    with pytest.raises(UsageError, match="a run with another model"):
+        evaluate(whence.load("other"), TINY_TEXTS, **settings)
+
+
+def test_a_flipped_bit_never_gives_another_board(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"methods": ["gradient_x_input"], "layer": "embeddings", "folder": tmp_path}
+    evaluate(weighted_words(), TEXTS[:3], **settings)
+    files = sorted((tmp_path / "work").iterdir())
+    assert {file.name.split("-")[0] for file in files} == {"scores", "answers", "stability", "randomised"}
+    for file in files:
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-2] + bytes([whole[-2] ^ 4]) + whole[-1:])
+        with pytest.raises(FileError, match="do not match its checksum"):
+            evaluate(weighted_words(), TEXTS[:3], **settings)
+        file.write_bytes(whole)
+
+
+def test_a_flipped_bit_in_a_saved_table_is_found_out(board: Scoreboard, tmp_path: Path) -> None:
+    board.save(tmp_path)
+    file = tmp_path / "scores.parquet"
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 4] ^= 4
+    file.write_bytes(bytes(whole))
+    with pytest.raises(FileError, match="cannot be read"):
+        Scoreboard.load(tmp_path)
 
 
 KILLED = """

@@ -15,11 +15,11 @@ from whence.cli.evaluate import StepLines
 from whence.engine.play import hiding_game, revealing_game
 from whence.learned.diffmask import DiffMask
 from whence.methods.question import Method, Question, Scores
+from whence.metrics.answered import LAYER_POINTS
 from whence.models.fingerprint import changed_on_purpose
 from whence.scoreboard import explaining
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.evaluate import evaluate
-from whence.scoreboard.layer_choice import GRID
 from whence.scoreboard.randomisation import redrawn, stages
 
 SEVERAL = [f"{text} {word}" for text in TINY_TEXTS for word in ("bad", "good", "witty", "sad")]
@@ -37,7 +37,7 @@ def test_the_layer_chosen_is_the_best_of_games_played_one_by_one(bert: whence.La
         means = []
         for layer in chosen[method].chosen_from:
             areas = [
-                game(bert, explanations, layer=layer, grid=GRID, tie_breaks=1).areas("probability").mean()
+                game(bert, explanations, layer=layer, grid=LAYER_POINTS.grid, tie_breaks=1).areas("probability").mean()
                 for game in (revealing_game, hiding_game)
             ]
             means.append(areas[0] - areas[1])
@@ -81,15 +81,16 @@ def test_one_seed_has_nothing_to_compare() -> None:
 
 def test_scores_that_depend_on_the_company_are_found_out() -> None:
     def sociable(question: Question) -> Scores:
-        place_in_batch = torch.arange(1.0, len(question.inputs) + 1)
-        return Scores(place_in_batch[:, None, None].expand(-1, len(question.layers), question.inputs.ids.shape[1]))
+        rank_in_batch = torch.arange(1.0, len(question.inputs) + 1)
+        return Scores(rank_in_batch[:, None, None].expand(-1, len(question.layers), question.inputs.ids.shape[1]))
 
-    meaning = whence.Meaning("sociable", "the text's place in its batch", signed=False, additive=False)
+    meaning = whence.Meaning("sociable", "the text's rank in its batch", signed=False, additive=False)
     methods = {"sociable": Method(sociable, meaning, needs="others", cost="none"), "leave_one_out": "leave_one_out"}
     found = evaluate(weighted_words(), TEXTS, methods=methods, layer="embeddings", metrics=["batch_difference"])
     assert found.interval("sociable", "batch_difference").mean > 0.1  # type: ignore[union-attr]
     assert found.interval("leave_one_out", "batch_difference").mean < 1e-5  # type: ignore[union-attr]
     assert any("Scores of sociable change" in reason for reason in found.verdict.reasons)
+    assert found.verdict.believe == ("leave_one_out",)
 
 
 # -- trained probes on a model whose weights are drawn anew

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 import whence
 from whence.methods.state_statistics import Moments, StateStatistics
+from whence.models.inputs import Inputs
+from whence.models.layered import States
 
 TEXTS = [*tiny_models.TEXTS, "bad", "so sad", "why not hope for a great story this time", "a film by her"]
 
@@ -40,7 +42,7 @@ def test_moments_on_paper() -> None:
     assert merged.variance[:, 0].tolist() == pytest.approx([2 / 3, 1.0, 0.0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=8), st.integers(0, 2**31 - 1), st.sampled_from([0.0, 1e6]))
 def test_any_split_gives_what_numpy_gives_at_once(lengths: list[int], seed: int, shift: float) -> None:
     """Also where the mean is a million deviations away, which sums of squares would not survive."""
@@ -104,7 +106,7 @@ def test_no_state_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     alive: list[int] = []
     states_of = whence.LayeredModel.states
 
-    def watched(self: whence.LayeredModel, inputs: whence.Inputs, **options: Any) -> whence.States:
+    def watched(self: whence.LayeredModel, inputs: Inputs, **options: Any) -> States:
         alive.append(sum(reference() is not None for reference in seen))
         states = states_of(self, inputs, **options)
         seen.extend(weakref.ref(h) for h in (states.embeddings, *states.hidden, *inputs.encodings))

@@ -15,7 +15,7 @@ import pytest
 from planted_truth import needs_both
 
 import whence
-from whence.learned.erasure import KeptSets, smallest_kept_sets
+from whence.learned.diffmask.erasure import KeptSets, smallest_kept_sets
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments" / "diffmask"))
 

@@ -19,7 +19,7 @@ from torch import Tensor
 import whence
 from whence import DiffMask
 from whence.explanation import Explanation
-from whence.learned.probes import Kind
+from whence.probes.diffmask import Kind
 
 # Saving and loading
 
@@ -39,12 +39,38 @@ def test_what_is_saved_is_loaded(kind: Kind, fitted: dict[Kind, DiffMask], tmp_p
     assert again.recipe == fitted[kind].recipe
     assert again.fitted_ is not None
     assert fitted[kind].fitted_ is not None
-    for name in ("model", "widths", "n_hidden", "seed", "n_texts", "results", "history", "margin", "whence_version"):
+    for name in ("model", "seed", "n_texts", "results", "history", "margin", "whence_version"):
         assert getattr(again.fitted_, name) == getattr(fitted[kind].fitted_, name)
+    for name in ("widths", "n_hidden"):
+        assert getattr(again.fitted_.probes, name) == getattr(fitted[kind].fitted_.probes, name)
     assert repr(again) == repr(fitted[kind])
     texts = list(TEXTS)
     for one, other in zip(again.explain(tiny("bert"), texts), fitted[kind].explain(tiny("bert"), texts), strict=True):
         np.testing.assert_array_equal(one.scores, other.scores)
+
+
+@every_kind
+def test_a_content_key_tells_probes_apart_by_what_they_are(
+    kind: Kind, fitted: dict[Kind, DiffMask], tmp_path: Path
+) -> None:
+    key = fitted[kind].content_key()
+    fitted[kind].save(tmp_path)
+    assert DiffMask.load(tmp_path).content_key() == key
+    assert quick(kind, tiny("bert")).content_key() == key  # made again
+    others = {
+        "other weights": quick(kind, tiny("bert"), seed=1),
+        "another recipe": quick(kind, tiny("bert"), multiplier_limit=150.0),
+        "another kind": fitted["hidden" if kind == "input" else "input"],
+    }
+    assert same(others["another recipe"], fitted[kind])
+    assert len({key, *(each.content_key() for each in others.values())}) == 4
+    with torch.no_grad():
+        changed = DiffMask.load(tmp_path)
+        assert changed.fitted_ is not None
+        changed.fitted_.probes.baselines[0][3] += 1e-6
+    assert changed.content_key() != key
+    with pytest.raises(whence.UsageError, match="not trained yet"):
+        DiffMask().content_key()
 
 
 @pytest.mark.parametrize("recipe", ["released", "paper"])
@@ -218,8 +244,8 @@ def test_scores_are_the_keep_probabilities_of_the_probes(fitted: dict[Kind, Diff
     for kind, probes in fitted.items():
         assert probes.fitted_ is not None
         inner, chances = probes.fitted_.probes, []
-        for place, layer in enumerate(inner.layers):
-            logits = inner.of_layer[place](known["embeddings"] if kind == "input" else None, known[layer])
+        for index, layer in enumerate(inner.layers):
+            logits = inner.of_layer[index](known["embeddings"] if kind == "input" else None, known[layer])
             chances.append(torch.sigmoid(logits + 0.2 * np.log(5))[0].detach().numpy())
         expected = np.cumprod(chances, axis=0) if kind == "input" else np.array(chances)
         explanation = probes.explain(model, TEXTS[1])
@@ -254,6 +280,9 @@ def test_without_probes_it_is_told_how_to_get_some(fitted: dict[Kind, DiffMask])
     first, second = str(caught.value).splitlines()
     assert first == f"no probes came with {model.record.id!r}"
     assert "whence fit --model" in second
+    named_alike = replace(model, record=replace(model.record, id="whence/sentiment"))
+    with pytest.raises(whence.UsageError, match="no probes came with 'whence/sentiment'"):
+        whence.explain(named_alike, TEXTS[0], "diffmask")
     with pytest.raises(whence.UsageError, match="probes is int\ngive a whence"):
         whence.explain(model, TEXTS[0], "diffmask", probes=3)
     with pytest.raises(whence.UsageError, match="these are hidden probes, not input ones"):

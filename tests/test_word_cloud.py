@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import xml.etree.ElementTree as ElementTree
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_sizes_are_in_proportion_down_to_what_can_be_read() -> None:
     assert drawn["c"] == 9.0
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.tuples(st.text(min_size=1, max_size=30), st.floats(0.01, 100)), min_size=1, max_size=50))
 def test_no_word_lies_over_another_or_outside(pairs: list[tuple[str, float]]) -> None:
     words = heaviest(dict(pairs), 50)
@@ -91,22 +91,16 @@ def test_text_is_data(draw: object) -> None:
     assert max(map(len, shown)) < 60
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium on this machine")
-def test_a_browser_draws_no_word_over_another(tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs the browser extra")
+def test_a_browser_draws_no_word_over_another(browser: Any, tmp_path: Path) -> None:
     page = tmp_path / "cloud.html"
     page.write_text(f"<!doctype html><meta charset='utf-8'>{word_cloud(WORDS)}", encoding="utf-8")
-    with playwright.sync_playwright() as engine:
-        browser = engine.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
-        )
-        tab = browser.new_page()
-        tab.goto(page.as_uri())
-        boxes = tab.evaluate(
-            "[...document.querySelectorAll('svg text')].map(t => { const b = t.getBBox();"
-            " return [b.x, b.y, b.x + b.width, b.y + b.height, t.textContent] })"
-        )
-        browser.close()
+    tab = browser.new_page()
+    tab.goto(page.as_uri())
+    boxes = tab.evaluate(
+        "[...document.querySelectorAll('svg text')].map(t => { const b = t.getBBox();"
+        " return [b.x, b.y, b.x + b.width, b.y + b.height, t.textContent] })"
+    )
+    tab.close()
     assert len(boxes) == len(WORDS)
     for one, other in combinations(boxes, 2):
         apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]

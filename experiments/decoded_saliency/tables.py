@@ -26,9 +26,9 @@ import torch
 from contestants import CONTESTANTS, label
 from scores import Scored, Task, load_task, scores_of, surroundings, write
 
+from whence.engine.asking import Contestant
 from whence.engine.play import play
 from whence.engine.result import GameResult
-from whence.engine.sets import Contestant
 from whence.metrics.curves import GAMES, GRID, Game
 from whence.models.head import head_of
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 import whence
-from whence.learned.objective import maskable, mixed
-from whence.learned.probes import Probes
+from whence.learned.diffmask.objective import mixed
 from whence.metrics.confidence import LEVEL, RESAMPLES, bootstrap
 from whence.models.batching import batches, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
+from whence.probes.diffmask import Probes, maskable
 
 COLLAPSED, NO_BETTER = 0.95, 0.05
 """A layer has collapsed if it masks at least this share and agrees hardly more often than a constant answer would."""
@@ -208,7 +208,7 @@ def settings_of(probes: whence.DiffMask) -> dict[str, Any]:
         "kind": probes.kind,
         "seed": fitted.seed,
         "n_texts": fitted.n_texts,
-        "n_hidden": fitted.n_hidden,
+        "n_hidden": fitted.probes.n_hidden,
         "margin_in_nats": fitted.margin,
         "everything_masked_in_nats": fitted.margin / fitted.recipe.margin if fitted.recipe.relative else None,
         "seconds": fitted.seconds,

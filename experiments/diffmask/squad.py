@@ -24,8 +24,8 @@ from masking import by_layer, mask_all, mean_with_interval, records, settings_of
 
 import whence
 from whence.data import Example, read
-from whence.learned.analyses import answers_kept, keep_by_layer, layers_kept
-from whence.learned.token_groups import Groups, part_of_speech_groups, special_token_groups
+from whence.learned.diffmask.analyses import answers_kept, keep_by_layer, layers_kept
+from whence.learned.diffmask.token_groups import Groups, part_of_speech_groups, special_token_groups
 from whence.part_of_speech import Tagger
 
 KINDS = ("input", "hidden")

@@ -10,8 +10,8 @@ import numpy as np
 
 import whence
 from whence.data import Example
-from whence.learned.erasure import smallest_kept_sets
-from whence.learned.per_example import DIFFMASK_PER_TEXT
+from whence.learned.diffmask.erasure import smallest_kept_sets
+from whence.learned.diffmask.per_example import DIFFMASK_PER_TEXT
 from whence.methods.state_statistics import StateStatistics
 
 QUESTION = "Where did the Broncos practice for the Super Bowl?"

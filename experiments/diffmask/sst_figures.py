@@ -12,9 +12,14 @@ from masking import records
 
 import whence
 from whence.data import Example, read
-from whence.learned.analyses import keep_by_layer, layers_kept
-from whence.learned.per_example import DIFFMASK_PER_TEXT
-from whence.learned.token_groups import SENTIMENTS, part_of_speech_groups, sentiment_groups, special_token_groups
+from whence.learned.diffmask.analyses import keep_by_layer, layers_kept
+from whence.learned.diffmask.per_example import DIFFMASK_PER_TEXT
+from whence.learned.diffmask.token_groups import (
+    SENTIMENTS,
+    part_of_speech_groups,
+    sentiment_groups,
+    special_token_groups,
+)
 from whence.methods.state_statistics import StateStatistics
 from whence.part_of_speech import Tagger, spaced_spans
 

@@ -37,9 +37,9 @@ from torch import Tensor, nn
 
 import whence
 from whence.data import KNOWN, read
-from whence.learned.erasure import KeptSets, smallest_kept_sets
-from whence.learned.per_example import DIFFMASK_PER_TEXT
-from whence.learned.reinforce import REINFORCE_PER_TEXT
+from whence.learned.diffmask.erasure import KeptSets, smallest_kept_sets
+from whence.learned.diffmask.per_example import DIFFMASK_PER_TEXT
+from whence.learned.diffmask.reinforce import REINFORCE_PER_TEXT
 from whence.metrics.confidence import mean_interval
 from whence.models.batching import batches, usual_batch_tokens
 

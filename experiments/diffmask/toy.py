@@ -28,7 +28,7 @@ from torch import Tensor
 from toy_task import N_HELD_OUT, N_TEXTS, Example, make_examples, split, train
 
 import whence
-from whence.learned.erasure import smallest_kept_sets
+from whence.learned.diffmask.erasure import smallest_kept_sets
 from whence.methods.state_statistics import StateStatistics
 from whence.metrics.divergences import jensen_shannon, kullback_leibler
 

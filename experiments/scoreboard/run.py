@@ -24,9 +24,9 @@ import torch
 import whence
 from whence.cli.evaluate import StepLines
 from whence.data import labels_as_ids, read
+from whence.metrics.table import METRICS
 from whence.render.scoreboard_page import texts_page
 from whence.scoreboard.evaluate import HELD_OUT, evaluate
-from whence.scoreboard.metric_table import METRICS
 from whence.scoreboard.rationales import NEUTRAL, leaf_rationale
 
 

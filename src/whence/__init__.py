@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from whence.attention.audit import audit_attention
+    from whence.attention.audit_record import AttentionAudit
+    from whence.comparison import Comparison, compare
     from whence.engine.play import hiding_game, revealing_game
+    from whence.engine.result import GameResult
     from whence.errors import (
         FileError,
         InputError,
@@ -19,20 +22,23 @@ if TYPE_CHECKING:
     )
     from whence.explanation import Explanation, Layer, Meaning, Token, Word
     from whence.learned.diffmask import DiffMask
-    from whence.lens import decode_layers
+    from whence.lens import Lens, decode_layers
     from whence.methods import METHODS
     from whence.methods.explain import explain
     from whence.methods.presets import PRESETS
     from whence.methods.question import Method, Question, Scores
-    from whence.models.inputs import Encoding, Inputs, WordTokenizer
-    from whence.models.layered import LayeredModel, States
+    from whence.models.inputs import WordTokenizer
+    from whence.models.layered import LayeredModel
     from whence.models.loading import load
+    from whence.scoreboard.board import Scoreboard
     from whence.scoreboard.evaluate import evaluate
     from whence.targets import Contrast, Label, Span
 
 # Names load when they are first used, so that `whence --help` need not wait for torch.
 _HOME = {
     "whence.attention.audit": ("audit_attention",),
+    "whence.attention.audit_record": ("AttentionAudit",),
+    "whence.comparison": ("Comparison", "compare"),
     "whence.learned.diffmask": ("DiffMask",),
     "whence.errors": (
         "FileError", "InputError", "ModelError", "NonFiniteError", "UnknownArchitectureError", "UnknownNameError",
@@ -40,40 +46,48 @@ _HOME = {
     ),
     "whence.explanation": ("Explanation", "Layer", "Meaning", "Token", "Word"),
     "whence.engine.play": ("hiding_game", "revealing_game"),
-    "whence.lens": ("decode_layers",),
+    "whence.engine.result": ("GameResult",),
+    "whence.lens": ("Lens", "decode_layers"),
     "whence.methods": ("METHODS",),
     "whence.methods.explain": ("explain",),
     "whence.methods.presets": ("PRESETS",),
     "whence.methods.question": ("Method", "Question", "Scores"),
-    "whence.models.inputs": ("Encoding", "Inputs", "WordTokenizer"),
-    "whence.models.layered": ("LayeredModel", "States"),
+    "whence.models.inputs": ("WordTokenizer",),
+    "whence.models.layered": ("LayeredModel",),
     "whence.models.loading": ("load",),
+    "whence.scoreboard.board": ("Scoreboard",),
     "whence.scoreboard.evaluate": ("evaluate",),
     "whence.targets": ("Contrast", "Label", "Span"),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+# Taken back: what a method is written with, but no user holds.
+_OLD = {
+    "Encoding": "whence.models.inputs", "Inputs": "whence.models.inputs", "States": "whence.models.layered",
+}  # fmt: skip
 
 __all__ = [
     "METHODS",
     "PRESETS",
+    "AttentionAudit",
+    "Comparison",
     "Contrast",
     "DiffMask",
-    "Encoding",
     "Explanation",
     "FileError",
+    "GameResult",
     "InputError",
-    "Inputs",
     "Label",
     "Layer",
     "LayeredModel",
+    "Lens",
     "Meaning",
     "Method",
     "ModelError",
     "NonFiniteError",
     "Question",
+    "Scoreboard",
     "Scores",
     "Span",
-    "States",
     "Token",
     "UnknownArchitectureError",
     "UnknownNameError",
@@ -83,6 +97,7 @@ __all__ = [
     "Word",
     "WordTokenizer",
     "audit_attention",
+    "compare",
     "decode_layers",
     "evaluate",
     "explain",
@@ -93,6 +108,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _OLD:
+        from whence.errors import warn_of_old_name
+
+        warn_of_old_name(f"whence.{name}", f"{_OLD[name]}.{name}")
+        return getattr(import_module(_OLD[name]), name)
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'whence' has no attribute {name!r}")
     value = getattr(import_module(_MODULE_OF[name]), name)

@@ -57,7 +57,11 @@ class Word:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a score says, whether its sign matters, whether tokens' scores add up, and its bounds (None: unbounded)."""
+    """What a score says, whether its sign matters, whether tokens' scores add up, and its bounds (None: unbounded).
+
+    A `keep_probability` is the probability that the token must be kept: below one half the token is dropped. `decoded`
+    scores of states were carried back to the words of the text by a language-model head.
+    """
 
     name: str
     sentence: str
@@ -65,6 +69,8 @@ class Meaning:
     additive: bool
     low: float | None = None
     high: float | None = None
+    keep_probability: bool = False
+    decoded: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,12 +103,13 @@ class ExplainedTarget:
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """Which model was explained."""
+    """Which model was explained; `embedded` is its name among the models that ship with whence, if it is one."""
 
     id: str
     revision: str | None
     architecture: str
     task: str
+    embedded: str | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,8 @@ class Explanation:
     """Scores of tokens at layers, and everything needed to read and repeat them.
 
     `scores[i, j]` is the score of `tokens[j]` at `layers[i]`. `standard_errors` has the same shape where a method
-    samples; `completeness_errors` has one number a layer where a method promises that scores add up.
+    samples; `completeness_errors` has one number per layer where a method promises that scores add up. `warnings` are
+    reasons to doubt the scores, `notes` are not: they say, for instance, that sampled numbers happen to be exact.
 
     >>> import whence
     >>> explanation = whence.explain(whence.load(), "a gorgeous, witty film", method="gradient_x_input")
@@ -146,6 +154,7 @@ class Explanation:
     standard_errors: Float[np.ndarray, "layer token"] | None = None
     completeness_errors: tuple[float, ...] | None = None
     whence_version: str = field(default="")
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def from_scores(
@@ -185,7 +194,7 @@ class Explanation:
         return cls(
             text=text,
             pair=pair,
-            tokens=_placed(text, pair, tokens),
+            tokens=_located(text, pair, tokens),
             layers=tuple(layers),
             scores=table,
             meaning=meaning or Meaning("score", "what its maker says", signed=True, additive=True),
@@ -320,8 +329,8 @@ class Explanation:
 _MARKS = ("##", "Ġ", "▁", "Ċ")  # with which tokenizers mark that a piece goes on, or that a word begins
 
 
-def _placed(text: str, pair: str | None, tokens: Sequence[str | Token]) -> tuple[Token, ...]:
-    """Tokens with their places in the text (then in the pair), found in order; any case will do."""
+def _located(text: str, pair: str | None, tokens: Sequence[str | Token]) -> tuple[Token, ...]:
+    """Tokens with their spans in the text (then in the pair), found in order; any case will do."""
     sources = [text] if pair is None else [text, pair]
     spans = [word_spans(source) for source in sources]
     found: list[Token] = []

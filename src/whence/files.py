@@ -1,14 +1,20 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all, and folders that one process at a time works in."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from whence.errors import FileError
+from whence.errors import FileError, UsageError
+
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,6 +62,29 @@ def remove_unfinished(path: Path) -> None:
     """Remove what writers of this file left beside it when they were killed."""
     for left in path.parent.glob(f".{path.name}.*"):
         left.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder; another process that holds it is an error. The lock of a process that was killed holds nothing."""
+    if fcntl is None:
+        yield
+        return
+    with _opened(folder / ".lock") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another process is at work in {str(folder)!r}", "wait until it ends, or choose another folder"
+            ) from None
+        yield
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        return open(path, "w", encoding="utf-8")
+    except OSError as error:
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose another folder") from error
 
 
 def _usual_mode() -> int:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import warnings as python_warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import NonFiniteError, UsageError, WhenceWarning
+from whence.errors import InputError, NonFiniteError, UsageError, WhenceWarning
 from whence.explanation import Layer, ModelRecord, Token
+from whence.json_records import load_json, save_json
 from whence.models.batching import Text, encode, shortened
 from whence.models.head import Head, head_of, log_denominators_, vocabulary_of
 from whence.models.huggingface_tokenizer import HuggingFaceTokenizer
-from whence.models.inputs import collate
+from whence.models.inputs import Encoding, collate
 from whence.models.layered import LayeredModel, Layers
 from whence.models.vocabulary import VocabularyLabels
 
 if TYPE_CHECKING:
+    import pandas
     from jaxtyping import Float, Int
     from rich.console import Console, ConsoleOptions, RenderResult
 
@@ -33,8 +36,10 @@ class Lens:
 
     `words[i][j]` are the tokens that the head finds likeliest in the state of `tokens[j]` at `layers[i]`, likeliest
     first, as they are written in a text, with their `ids` and `probabilities`. `own_probabilities` and `own_ranks` tell
-    the same of the token that stands there (rank 1 is the likeliest): where they are poor, the head does not read this
-    layer, and what is decoded there means little. A head with `next_token` was trained to say what follows.
+    the same of the token that stands there (rank 1 is the likeliest): where they are poor, a head that fills in tokens
+    does not read this layer, and what is decoded there means little. A head with `next_token` was trained to say what
+    follows, and is judged by that: `following_probabilities[i, j]` and `following_ranks[i, j]` tell of `tokens[j + 1]`
+    in the state of `tokens[j]`, so they have one column less; for other heads they are None.
     """
 
     text: str
@@ -50,6 +55,8 @@ class Lens:
     head: str
     next_token: bool
     warnings: tuple[str, ...] = ()
+    following_probabilities: Float[np.ndarray, "layer follower"] | None = None
+    following_ranks: Int[np.ndarray, "layer follower"] | None = None
 
     @property
     def read_back(self) -> Float[np.ndarray, " layer"]:
@@ -57,6 +64,33 @@ class Lens:
         mine = [not token.special for token in self.tokens]
         shares: Float[np.ndarray, " layer"] = (self.own_ranks[:, mine] == 1).mean(axis=1)
         return shares
+
+    @property
+    def read_ahead(self) -> Float[np.ndarray, " layer"] | None:
+        """At each layer the share of the text's tokens, special ones left out, that the head says before they come.
+
+        None for a head that was not trained to say what follows, and where nothing follows.
+        """
+        mine = [not token.special for token in self.tokens[1:]]
+        if self.following_ranks is None or not any(mine):
+            return None
+        shares: Float[np.ndarray, " layer"] = (self.following_ranks[:, mine] == 1).mean(axis=1)
+        return shares
+
+    @property
+    def sought_probabilities(self) -> Float[np.ndarray, "layer token"]:
+        """Of the token that the head is there to say: the one that stands there, or the next; 0 after the last."""
+        return self._sought(self.own_probabilities, self.following_probabilities)
+
+    @property
+    def sought_ranks(self) -> Int[np.ndarray, "layer token"]:
+        """The ranks that belong to `sought_probabilities`; 0 where there is no such token."""
+        return self._sought(self.own_ranks, self.following_ranks)
+
+    def _sought(self, own: np.ndarray, following: np.ndarray | None) -> np.ndarray:
+        if not self.next_token:
+            return own
+        return np.zeros_like(own) if following is None else np.pad(following, ((0, 0), (0, 1)))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON types."""
@@ -72,6 +106,9 @@ class Lens:
             "own_probabilities": self.own_probabilities.tolist(),
             "own_ranks": self.own_ranks.tolist(),
             "read_back": self.read_back.tolist(),
+            "following_probabilities": _listed(self.following_probabilities),
+            "following_ranks": _listed(self.following_ranks),
+            "read_ahead": _listed(self.read_ahead),
             "model": vars(self.model),
             "head": self.head,
             "next_token": self.next_token,
@@ -88,6 +125,46 @@ class Lens:
             write_whole(content, path)
         return content
 
+    def _repr_html_(self) -> str:
+        from whence.render.shell import framed
+
+        return framed(self.to_html())
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Lens:
+        """The lens that `to_dict` wrote; every field is checked."""
+        from whence.lens_json import from_dict
+
+        return from_dict(data)
+
+    def save(self, path: str | Path) -> None:
+        """Write the lens as JSON; a file already there is replaced only once the new one is whole."""
+        save_json(self.to_dict(), path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Lens:
+        """Read a lens that `save` wrote; nothing in the file is executed."""
+        return cls.from_dict(load_json(path))
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per layer, token and rank: layer, position, token, rank, word, id, probability."""
+        import pandas
+
+        return pandas.DataFrame(
+            {
+                "layer": layer,
+                "position": position,
+                "token": token.text,
+                "rank": rank + 1,
+                "word": word,
+                "id": int(self.ids[i, position, rank]),
+                "probability": float(self.probabilities[i, position, rank]),
+            }
+            for i, layer in enumerate(self.layers)
+            for position, token in enumerate(self.tokens)
+            for rank, word in enumerate(self.words[i][position])
+        )
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.lens import lens_view
 
@@ -97,7 +174,15 @@ class Lens:
         return f"<Lens of {self.model.id} by {self.head}: {len(self.tokens)} tokens x {len(self.layers)} layers>"
 
 
-def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = "all") -> Lens:
+@overload
+def decode_layers(  # type: ignore[overload-overlap]
+    model: LayeredModel, texts: Text, k: int = ..., layers: Layers = ...
+) -> Lens: ...
+@overload
+def decode_layers(model: LayeredModel, texts: Iterable[Text], k: int = ..., layers: Layers = ...) -> list[Lens]: ...
+def decode_layers(
+    model: LayeredModel, texts: Text | Iterable[Text], k: int = 5, layers: Layers = "all"
+) -> Lens | list[Lens]:
     """Read the states of a text as words: at each layer and position the k tokens that the head finds likeliest.
 
     >>> import whence
@@ -107,21 +192,30 @@ def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = 
 
     Args:
         model: what `whence.load` gives, with a head.
-        text: a text or a pair of texts.
+        texts: a text or a pair of texts gives a lens; several give a list in the same order.
         k: how many tokens.
         layers: "all" (0 … L), "embeddings", a number or several.
     """
+    if isinstance(texts, (str, tuple)):
+        return _lens(model, encode(model, texts, 0), k, layers)
+    if not isinstance(texts, Iterable):
+        raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
+    return [_lens(model, encoding, k, layers) for encoding in [encode(model, text, i) for i, text in enumerate(texts)]]
+
+
+def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Lens:
     head = head_of(model)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= head.n_vocabulary:
         raise UsageError(f"k must be a whole number from 1 to {head.n_vocabulary}, got {k!r}", "give k=5")
     asked = model.layers(layers)
-    encoding = encode(model, text, 0)
     anywhere = [0] if model.reading.one_position else None  # a language model's own logits are not looked at
     inputs = collate([encoding], model.tokenizer.padding, anywhere, model.device)
     head.check_ids(inputs.ids)
     states = model.states(inputs)
-    found = [_read(head, states.at(layer)[0].detach(), inputs.ids[0], k) for layer in asked]
-    ids, probabilities, own_probabilities, own_ranks = (np.stack(parts) for parts in zip(*found, strict=True))
+    own = inputs.ids[0]
+    sought = torch.stack([own, own.roll(-1)] if head.next_token else [own], dim=1)
+    found = [_read(head, states.at(layer)[0].detach(), sought, k) for layer in asked]
+    ids, probabilities, chances, ranks = (np.stack(parts) for parts in zip(*found, strict=True))
     if not np.isfinite(probabilities).all():
         raise NonFiniteError("the head gives numbers that are not finite", "the model's numbers overflow; try float32")
     names = _names(model, set(ids.ravel().tolist()))
@@ -129,7 +223,7 @@ def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = 
     if encoding.cut:
         warnings.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
     for warning in warnings:
-        python_warnings.warn(f"{shortened(encoding.text)}: {warning}", WhenceWarning, stacklevel=2)
+        python_warnings.warn(f"{shortened(encoding.text)}: {warning}", WhenceWarning, stacklevel=3)
     return Lens(
         text=encoding.text,
         pair=encoding.pair,
@@ -138,30 +232,34 @@ def decode_layers(model: LayeredModel, text: Text, k: int = 5, layers: Layers = 
         words=tuple(tuple(tuple(names[number] for number in top) for top in layer) for layer in ids.tolist()),
         ids=ids,
         probabilities=probabilities,
-        own_probabilities=own_probabilities,
-        own_ranks=own_ranks,
+        own_probabilities=chances[..., 0],
+        own_ranks=ranks[..., 0],
         model=model.record,
         head=head.name,
         next_token=head.next_token,
         warnings=tuple(warnings),
+        following_probabilities=chances[:, :-1, 1] if head.next_token else None,
+        following_ranks=ranks[:, :-1, 1] if head.next_token else None,
     )
 
 
 def _read(
-    head: Head, states: Float[Tensor, "token hidden"], own: Int[Tensor, " token"], k: int
+    head: Head, states: Float[Tensor, "token hidden"], sought: Int[Tensor, "token which"], k: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of each state the k likeliest ids with their probabilities, and the probability and rank of its own token."""
+    """Of each state the k likeliest ids with their probabilities, and the probability and rank of each token sought."""
     parts = []
     for rows, logits in head.in_blocks(states):
         top = logits.topk(k, dim=-1)
-        mine = logits.gather(1, own[rows, None])
-        ranks = 1 + (logits > mine).sum(dim=-1)
+        mine = logits.gather(1, sought[rows])
+        ranks = 1 + torch.stack([(logits > each[:, None]).sum(dim=-1) for each in mine.unbind(1)], dim=1)
         denominators = log_denominators_(logits)
-        parts.append((top.indices, (top.values - denominators).exp(), (mine - denominators).exp()[:, 0], ranks))
-    ids, probabilities, own_probabilities, own_ranks = (
-        torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True)
-    )
-    return ids, probabilities, own_probabilities, own_ranks
+        parts.append((top.indices, (top.values - denominators).exp(), (mine - denominators).exp(), ranks))
+    ids, probabilities, chances, all_ranks = (torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True))
+    return ids, probabilities, chances, all_ranks
+
+
+def _listed(table: np.ndarray | None) -> list[Any] | None:
+    return None if table is None else table.tolist()
 
 
 def _names(model: LayeredModel, ids: set[int]) -> dict[int, str]:

@@ -60,7 +60,7 @@ class Selection:
         return [ExplainedTarget(description, self.scale, value) for description, value in pairs]
 
 
-def _with_token_axis(logits: Float[Tensor, "batch *token label"]) -> Float[Tensor, "batch token label"]:
+def _with_token_axis(logits: Float[Tensor, "batch *token label"]) -> Float[Tensor, "batch read label"]:
     return logits if logits.ndim == 3 else logits[:, None]
 
 

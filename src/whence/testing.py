@@ -22,9 +22,7 @@ from torch import nn
 
 from whence.errors import WhenceWarning
 from whence.explanation import Explanation
-from whence.methods import METHODS
 from whence.methods.explain import explain
-from whence.methods.presets import PRESETS
 from whence.methods.question import Method
 from whence.models.layered import LayeredModel
 
@@ -85,11 +83,8 @@ def check_a_layer_alone_equals_the_layer_among_others(method: str | Method, mode
     both = _explain(model, TEXTS[:2], method, layers=layers)
     for layer in layers:
         for one, other in zip(_explain(model, TEXTS[:2], method, layers=layer), both, strict=True):
-            if not _is_random(one):
-                distance = float(np.abs(one.row(layer) - other.row(layer)).max())
-                assert distance <= TOLERANCE, (
-                    f"layer {layer} alone differs by {distance:.1e} from the same among others"
-                )
+            distance = float(np.abs(one.row(layer) - other.row(layer)).max())
+            assert distance <= TOLERANCE, f"layer {layer} alone differs by {distance:.1e} from the same among others"
 
 
 def check_counts_its_passes(method: str | Method, model: LayeredModel) -> None:
@@ -161,12 +156,6 @@ def _explain(model: LayeredModel, texts: Any, method: str | Method, **settings: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WhenceWarning)
         return explain(model, given, method, **settings)
-
-
-def _is_random(explanation: Explanation) -> bool:
-    """Whether scores are drawn anew for each layer, so that layers cannot be compared."""
-    method = PRESETS[explanation.method].method if explanation.method in PRESETS else explanation.method
-    return explanation.method == "random" or (method in METHODS and explanation.standard_errors is not None)
 
 
 def _snapshot(model: LayeredModel) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from whence.errors import ModelError
 from whence.models.huggingface import readable_attention
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
+from whence.models.own_thread import in_this_thread
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -63,9 +64,9 @@ def _overheard(model: LayeredModel, inputs: Inputs, consume: Consume) -> bool:
     with ExitStack() as stack:
         stack.enter_context(readable_attention(module))
         for block in model.stack.blocks:
-            stack.callback(block.register_forward_pre_hook(enter_block).remove)
+            stack.callback(block.register_forward_pre_hook(in_this_thread(enter_block)).remove)
             for part in block.modules():
-                stack.callback(part.register_forward_hook(listen).remove)
+                stack.callback(part.register_forward_hook(in_this_thread(listen)).remove)
         model.run(inputs)
     if heard and len(heard) != model.n_layers:
         raise ModelError(

@@ -20,8 +20,8 @@ from whence.attention.audit_record import AttentionAudit
 from whence.attention.audit_statistics import AuditStatistics
 from whence.errors import InputError, UnknownNameError, UsageError, WhenceWarning
 from whence.explanation import Scale
-from whence.methods import METHODS
 from whence.methods.explain import explain
+from whence.methods.names import method_named
 from whence.models.batching import Text, batches, encode, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
@@ -75,7 +75,7 @@ def audit_attention(
     importance = _importance(model, given, measures, words, scale, seed, batch_tokens, progress)
     statistics = AuditStatistics(importance)
     done = 0
-    for batch in batches(encodings, batch_tokens or usual_batch_tokens(model)):
+    for batch in batches(encodings, batch_tokens or usual_batch_tokens(model), model):
         inputs = model.collate([encodings[place] for place in batch])
 
         def consume(
@@ -116,8 +116,7 @@ def _check(measures: Sequence[str], queries: str) -> None:
     if isinstance(measures, str) or not measures:
         raise UsageError(f"measures is {measures!r}", "give a list of methods, such as ['gradient', 'leave_one_out']")
     for measure in measures:
-        if measure not in METHODS:
-            raise UnknownNameError("method", measure, METHODS)
+        method_named(measure)
 
 
 def _importance(
@@ -133,17 +132,12 @@ def _importance(
     """The sizes of every measure's scores at the word embeddings, special tokens left out, a matrix a text."""
     columns = []
     for measure in measures:
-
-        def report(done: int, total: int, name: str = measure) -> None:
-            if progress is not None:
-                progress(name, done, total)
-
         with python_warnings.catch_warnings():
             python_warnings.simplefilter("ignore", WhenceWarning)  # what matters of them is in the audit's own
             columns.append(
                 explain(
                     model, texts, measure, layers="embeddings", scale=scale, seed=seed, batch_tokens=batch_tokens,
-                    progress=report,
+                    progress=progress,
                 )
             )  # fmt: skip
     return [

@@ -1,4 +1,4 @@
-"""The command `whence`, a file a command. Everything heavy loads inside the commands, so that help comes at once."""
+"""The command `whence`, one file per command. What is heavy loads inside the commands, so that help comes at once."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from typer import Option
 
 from whence.cli import audit, compare, evaluate, explain, fit, lens, methods
+from whence.cli.arguments import option_of_today
 
 app = typer.Typer(
     name="whence",
@@ -18,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": option_of_today},
 )
 
 # Help lists the commands in this order.

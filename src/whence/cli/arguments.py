@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
-from whence.errors import UnknownNameError, UsageError
+from whence.cli.reporting import say
+from whence.errors import UsageError
 
 if TYPE_CHECKING:
     from whence.targets import Labels, Target
@@ -19,7 +20,7 @@ Texts = Annotated[list[str], Argument(metavar="TEXT", help="Texts; - reads stand
 OneText = Annotated[str, Argument(metavar="TEXT", help="A text; - reads standard input.")]
 ModelName = Annotated[str | None, Option("--model", "-m", metavar="M", help="A folder, a hub id or an embedded name.")]
 HeadName = Annotated[
-    str | None, Option("--head", "--decoder", metavar="M", help="The language model whose head reads states as words.")
+    str | None, Option("--head", metavar="M", help="The language model whose head reads states as words.")
 ]
 MethodName = Annotated[str | None, Option("--method", metavar="NAME", help="A name from `whence methods`.")]
 MethodNames = Annotated[str, Option("--methods", metavar="A,B,C", help="Names from `whence methods`.")]
@@ -41,18 +42,44 @@ Split = Annotated[str | None, Option("--split", metavar="NAME", help="Which part
 Limit = Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most so many texts, drawn by --seed.")]
 Options = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help="A method's option.")]
 Probes = Annotated[Path | None, Option("--probes", metavar="FOLDER", help="What `whence fit` wrote, for diffmask.")]
-Json = Annotated[bool, Option("--json", help="Print one JSON object a line and nothing else.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object per line and nothing else.")]
 Save = Annotated[Path | None, Option("--save", metavar="FILE", help="Write the explanation as JSON.")]
 Html = Annotated[Path | None, Option("--html", metavar="FILE", help="Write a page that any browser shows.")]
 Seed = Annotated[int, Option("--seed", metavar="N", help="Makes every random choice repeatable.")]
 BatchTokens = Annotated[int | None, Option("--batch-tokens", metavar="N", help="Lower it if memory runs out.")]
-Words = Annotated[bool, Option("--words/--tokens", help="One line per word or per token.")]
+Words = Annotated[bool, Option("--words/--tokens", help="One line per word, or per token.")]
 AllTokens = Annotated[bool, Option("--all-tokens", help="Show every line of a long text.")]
 Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
+
+_RENAMED = {"decoder": "head"}
+
+
+def option_of_today(name: str) -> str:
+    """The name of an option, given by what it is called or was called before; the latter is said."""
+    if name not in _RENAMED:
+        return name
+    say(f"note: --{name} is now called --{_RENAMED[name]}; the old name will go")
+    return _RENAMED[name]
+
+
+def _warn_of_files(texts: Sequence[str]) -> None:
+    """A text that is the name of a file is explained as a text; whoever meant what is in the file should know how."""
+    from whence.data.tables import FORMATS
+
+    for text in texts:
+        path = Path(text)
+        if len(text) > 255 or path.suffix.lower() not in FORMATS or not path.is_file():
+            continue
+        say(f"note: {text!r} is explained as a text, though there is a file of this name")
+        if path.suffix.lower() == ".txt":
+            say(f"      to explain its lines: whence explain - < {shlex.quote(text)}")
+        else:
+            say("      commands with --data read it, such as whence evaluate; explain takes a text per line: - < FILE")
 
 
 def read_texts(texts: Sequence[str]) -> list[str]:
     """The texts, with `-` replaced by the lines of standard input; blank lines are passed over, and that is said."""
+    _warn_of_files(texts)
     found: list[str] = []
     for text in texts:
         if text != "-":
@@ -67,7 +94,7 @@ def read_texts(texts: Sequence[str]) -> list[str]:
         lines = [line.removesuffix("\r") for line in lines]
         blank = sum(not line.strip() for line in lines[:-1])
         if blank:
-            typer.echo(f"note: {blank} blank line{'s' if blank > 1 else ''} of standard input passed over", err=True)
+            say(f"note: {blank} blank line{'s' if blank > 1 else ''} of standard input passed over")
         found += [line for line in lines if line.strip()]
     if not found:
         raise UsageError("there is no text to explain", "give a text, or lines on standard input with -")
@@ -123,14 +150,10 @@ def parse_value(value: str) -> Any:
 
 def known_methods(names: Sequence[str]) -> list[str]:
     """The names, checked before a model is loaded; without any, the usual method."""
-    from whence.methods import DECODED, METHODS
     from whence.methods.explain import DEFAULT_METHOD
-    from whence.methods.presets import PRESETS
+    from whence.methods.names import method_named
 
-    for name in names:
-        if name not in METHODS and name not in DECODED and name not in PRESETS:
-            raise UnknownNameError("method", name, [*METHODS, *PRESETS])
-    return list(names) or [DEFAULT_METHOD]
+    return [method_named(name).name for name in names] or [DEFAULT_METHOD]
 
 
 def parse_target(labels: Labels, target: str | None, against: str | None, span: str | None, at: int | None) -> Target:

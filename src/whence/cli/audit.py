@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
 from whence.cli.arguments import (
@@ -25,8 +24,9 @@ from whence.cli.arguments import (
     read_texts,
 )
 from whence.cli.progress import load_model
-from whence.cli.reporting import errors_reported, print_line, print_views
+from whence.cli.reporting import errors_reported, print_line, print_views, say
 from whence.errors import FileError, UsageError
+from whence.progress import reporter
 
 if TYPE_CHECKING:
     from whence.attention.audit_record import AttentionAudit
@@ -84,21 +84,11 @@ def _texts(
     return [each.text if each.pair is None else (each.text, each.pair) for each in examples]
 
 
-def _audit(model: LayeredModel, texts: Sequence[Text], **settings: object) -> AttentionAudit:
-    from rich.console import Console
-    from rich.progress import Progress
-
+def _audit(model: LayeredModel, texts: Sequence[Text], **settings: Any) -> AttentionAudit:
     from whence.attention.audit import audit_attention
 
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        bars: dict[str, object] = {}
-
-        def report(name: str, done: int, total: int) -> None:
-            if name not in bars:
-                bars[name] = progress.add_task(name, total=total)
-            progress.update(bars[name], completed=done)  # type: ignore[arg-type]
-
-        return audit_attention(model, texts, progress=report, **settings)  # type: ignore[arg-type]
+    with reporter(True) as report:
+        return audit_attention(model, texts, progress=report, **settings)
 
 
 def _check_out(out: Path | None) -> None:
@@ -118,11 +108,10 @@ def _write(found: AttentionAudit, out: Path) -> None:
     from matplotlib import pyplot
 
     from whence.render.audit import plot_agreement, plot_heads
-    from whence.render.visible import visible
 
     found.save(out / "audit.json")
     for name, draw in {"agreement": plot_agreement, "heads": plot_heads}.items():
         ax = draw(found)  # type: ignore[operator]
         ax.figure.savefig(out / f"{name}.png", dpi=200)
         pyplot.close(ax.figure)
-    typer.echo(visible(f"audit: {out.absolute()}"), err=True)
+    say(f"audit: {out.absolute()}")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from whence.cli.arguments import (
     Against,
     AllTokens,
@@ -34,7 +31,7 @@ from whence.cli.arguments import (
     parse_target,
     read_texts,
 )
-from whence.cli.progress import explain_texts, lenses_of, load_model
+from whence.cli.progress import lenses_of, load_model
 from whence.cli.reporting import (
     check_page,
     errors_reported,
@@ -43,7 +40,7 @@ from whence.cli.reporting import (
     repeat_warnings,
     write_page,
 )
-from whence.errors import UnknownNameError, UsageError
+from whence.errors import UsageError
 
 
 def compare(
@@ -59,6 +56,9 @@ def compare(
     Below the words stands how far the methods agree. An option goes to every method that has it.
     """
     with errors_reported(debug):
+        from whence.comparison import compare as compare_methods
+        from whence.comparison import shared_options
+
         given = read_texts([text])
         if len(given) != 1:
             raise UsageError(f"one text is compared at a time, but there are {len(given)}", "give one line")
@@ -66,13 +66,11 @@ def compare(
         names = known_methods([name.strip() for name in methods.split(",") if name.strip()])
         settings = parse_settings(layers, scale, seed, batch_tokens)
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
-        shares = _shared_options(names, options)
+        shared_options(names, options)  # checked before a model is loaded
         loaded = load_model(model, task, revision, head, trust=trust)
         settings["target"] = parse_target(loaded.reading.labels, target, against, span, at)
-        explanations = [
-            explain_texts(loaded, given, pair, name, **settings, **share)[0]
-            for name, share in zip(names, shares, strict=True)
-        ]
+        source = given[0] if pair is None else (given[0], pair)
+        explanations = compare_methods(loaded, source, names, progress=True, **settings, **options).explanations
         if as_json:
             print_json(explanations)
         else:
@@ -81,18 +79,3 @@ def compare(
             print_views([comparison_view(explanations, everything=all_tokens)])
         repeat_warnings(explanations, as_json)
         write_page(explanations, html, lenses_of(loaded, explanations) if html else [])
-
-
-def _shared_options(names: Sequence[str], options: dict[str, Any]) -> list[dict[str, Any]]:
-    """For each method those options that it has; every option must be known to one of them."""
-    from whence.methods import DECODED, METHODS
-    from whence.methods.presets import PRESETS
-
-    methods = METHODS | DECODED | {name: METHODS[preset.method] for name, preset in PRESETS.items()}
-    known = [methods[name].options for name in names]
-    for option in options:
-        if not any(option in each for each in known):
-            raise UnknownNameError(
-                f"option of {', '.join(names)}", option, sorted({name for each in known for name in each})
-            )
-    return [{option: value for option, value in options.items() if option in each} for each in known]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Option
 
 from whence.cli.arguments import (
@@ -30,15 +28,15 @@ from whence.cli.arguments import (
     parse_options,
 )
 from whence.cli.progress import load_model
-from whence.cli.reporting import errors_reported, print_line, print_views
+from whence.cli.reporting import errors_reported, print_line, print_views, say
 from whence.errors import UnknownNameError, UsageError
+from whence.progress import reporter
 
 if TYPE_CHECKING:
     from whence.data import Example
     from whence.explanation import Layer
     from whence.models.layered import LayeredModel
     from whence.scoreboard.board import Scoreboard
-    from whence.scoreboard.trial import Report
 
 USUAL_LIMIT = 200  # texts: enough for narrow intervals, and minutes of work
 SECONDS_BETWEEN_LINES = 10
@@ -71,16 +69,17 @@ def evaluate(
     everything. Gold labels and people's marks are used where the data has them.
     """
     with errors_reported(debug):
-        from whence.scoreboard.metric_table import chosen_metrics
+        from whence.metrics.table import chosen_metrics
 
         names = None if methods is None else known_methods(_names(methods))
-        chosen_metrics(None if metrics is None else _names(metrics))
+        asked = None if metrics is None else _names(metrics)
+        chosen_metrics(asked)  # a wrong name is told before a model is loaded
         options = _method_options(option or [], probes)
-        examples, choosing = _examples(data, data_dir, split, limit, seed, layer)
+        examples = _examples(data, data_dir, split, limit, seed)
         loaded = load_model(model, task, revision, head, trust=trust)
         board = _evaluate(
-            loaded, examples, methods=names, metrics=None if metrics is None else _names(metrics), options=options,
-            layer=_layer(layer), held_out=choosing, hide=hide, folder=out, seed=seed, batch_tokens=batch_tokens,
+            loaded, examples, methods=names, metrics=asked, options=options, layer=_layer(layer), limit=limit,
+            hide=hide, folder=out, seed=seed, batch_tokens=batch_tokens,
         )  # fmt: skip
         _write(board, out)
         if as_json:
@@ -109,23 +108,13 @@ def _layer(layer: str) -> Layer | str:
     return int(layer) if layer.removeprefix("-").isdecimal() else layer
 
 
-def _examples(
-    data: str, data_dir: Path | None, split: str | None, limit: int, seed: int, layer: str
-) -> tuple[list[Example], list[Any] | None]:
-    """The texts to judge, and others to choose layers on where the data has more than are judged."""
+def _examples(data: str, data_dir: Path | None, split: str | None, limit: int, seed: int) -> list[Example]:
+    """As many texts as are judged, and some more to choose layers on where the data has them."""
     from whence.data import KNOWN, read
     from whence.scoreboard.evaluate import HELD_OUT
 
     where = data_dir if data in KNOWN else None
-    examples = read(data, data_dir=where, split=split, limit=limit + HELD_OUT, seed=seed)
-    if layer != "best" or len(examples) < limit + HELD_OUT:
-        return examples[:limit], None
-    every = len(examples) / HELD_OUT
-    aside = {int(number * every) for number in range(HELD_OUT)}
-    return (
-        [example for place, example in enumerate(examples) if place not in aside],
-        [example.as_input for place, example in enumerate(examples) if place in aside],
-    )
+    return read(data, data_dir=where, split=split, limit=limit + HELD_OUT, seed=seed)
 
 
 def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any) -> Scoreboard:
@@ -133,7 +122,7 @@ def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any)
     from whence.scoreboard.rationales import leaf_rationale
 
     rationales = [leaf_rationale(example) for example in examples]
-    with _progress() as report:
+    with reporter(True if sys.stderr.isatty() else StepLines(say)) as report:
         return evaluate_methods(
             model,
             [example.as_input for example in examples],
@@ -153,7 +142,7 @@ def _labels(model: LayeredModel, examples: Sequence[Example]) -> list[int] | Non
     try:
         return labels_as_ids(examples, model.reading.labels)
     except (UsageError, UnknownNameError) as error:
-        _say(f"note: judged without gold labels: {error.problem}")
+        say(f"note: judged without gold labels: {error.problem}")
         return None
 
 
@@ -186,26 +175,6 @@ class StepLines:
         self._say(f"{minutes}:{seconds:02} {', '.join(under_way)}{rest}")
 
 
-@contextmanager
-def _progress() -> Iterator[Report]:
-    """A bar a step on a terminal; elsewhere now and then a line."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    if not sys.stderr.isatty():
-        yield StepLines(_say)
-        return
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bars: dict[str, Any] = {}
-
-        def report(step: str, done: int, total: int) -> None:
-            if step not in bars:
-                bars[step] = progress.add_task(step, total=total)
-            progress.update(bars[step], completed=done)
-
-        yield report
-
-
 def _write(board: Scoreboard, out: Path) -> None:
     from whence.files import write_whole
     from whence.render.scoreboard_page import texts_page
@@ -213,10 +182,4 @@ def _write(board: Scoreboard, out: Path) -> None:
     board.save(out)
     write_whole(texts_page(board), out / "texts.html")
     board.to_html(out / "scoreboard.html", texts="texts.html")
-    _say(f"board: {(out / 'scoreboard.html').absolute()}")
-
-
-def _say(line: str) -> None:
-    from whence.render.visible import visible
-
-    typer.echo(visible(line), err=True)
+    say(f"board: {(out / 'scoreboard.html').absolute()}")

@@ -33,7 +33,7 @@ from whence.cli.arguments import (
     parse_target,
     read_texts,
 )
-from whence.cli.progress import explain_texts, lenses_of, load_model
+from whence.cli.progress import lenses_of, load_model
 from whence.cli.reporting import (
     check_page,
     errors_reported,
@@ -58,6 +58,8 @@ def explain(
     Write -- before a text that begins with a dash.
     """
     with errors_reported(debug):
+        from whence.methods.explain import explain as explain_texts
+
         given = read_texts(texts)
         if save is not None and len(given) != 1:
             raise UsageError(f"--save holds one explanation, but there are {len(given)} texts", "use --json > FILE")
@@ -67,7 +69,8 @@ def explain(
         method = known_methods([method or "diffmask"] if method or probes else [])[0]
         loaded = load_model(model, task, revision, head, trust=trust)
         wanted = parse_target(loaded.reading.labels, target, against, span, at)
-        explanations = explain_texts(loaded, given, pair, method, target=wanted, **settings, **options)
+        sources = [text if pair is None else (text, pair) for text in given]
+        explanations = explain_texts(loaded, sources, method, target=wanted, progress=True, **settings, **options)
         if save is not None:
             explanations[0].save(save)
         if as_json:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,11 +28,12 @@ from whence.cli.arguments import (
     parse_options,
 )
 from whence.cli.progress import load_model
-from whence.cli.reporting import errors_reported, print_line, print_views
+from whence.cli.reporting import errors_reported, print_line, print_views, say
 from whence.errors import WhenceWarning
 
 if TYPE_CHECKING:
     from whence.learned.diffmask import DiffMask
+    from whence.learned.diffmask.standing import Standing
     from whence.models.batching import Text
     from whence.models.layered import LayeredModel
 
@@ -44,7 +46,7 @@ KindName = Annotated[
 RecipeName = Annotated[str, Option("--recipe", metavar="NAME", help="whence, released or paper: how to train.")]
 Steps = Annotated[int | None, Option("--steps", metavar="N", min=1, help="Training steps.")]
 Margin = Annotated[float | None, Option("--margin", metavar="X", help="How far the output may move.")]
-BatchSize = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help="Texts a step.")]
+BatchSize = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help="Texts per step.")]
 Settings = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help="A recipe's setting.")]
 HeldOut = Annotated[
     str | None, Option("--held-out", metavar="FILE|NAME", help="Texts to judge by; else a tenth of --data.")
@@ -66,20 +68,21 @@ def fit(
     with errors_reported(debug):
         from accelerate import PartialState  # type: ignore[import-untyped]
 
+        from whence.learned.checkpoint import free_folder
         from whence.learned.diffmask import DiffMask
-        from whence.learned.folder import free
 
         given = {"steps": steps, "margin": margin, "batch_size": batch_size}
         changes = parse_options(option or []) | {name: value for name, value in given.items() if value is not None}
         probes = DiffMask(kind, recipe, **changes)  # type: ignore[arg-type]
-        free(out)
+        free_folder(out)
         texts = _texts(data, data_dir, split or _training_split(data), limit, seed)
         judging = None if held_out is None else _texts(held_out, data_dir, None, None, seed)
         loaded = load_model(model, task, revision, trust=trust)
         processes = PartialState()
         if processes.device.type == "cuda":
             loaded.module.to(processes.device)
-        _fit(probes, loaded, texts, out, held_out=judging, seed=seed, batch_tokens=batch_tokens)
+        with _shown(processes.is_main_process) as watch:
+            _fit(probes, loaded, texts, out, held_out=judging, seed=seed, batch_tokens=batch_tokens, watch=watch)
         if not processes.is_main_process:
             return
         if as_json:
@@ -88,7 +91,16 @@ def fit(
             from whence.render.fit_progress import fit_view
 
             print_views([fit_view(probes)])
-        _say(f"probes: {out.absolute()}")
+        say(f"probes: {out.absolute()}")
+
+
+def _shown(main: bool) -> AbstractContextManager[Callable[[Standing], None] | None]:
+    """Where the run stands, shown by the one process that reports it."""
+    if not main:
+        return nullcontext()
+    from whence.render.fit_progress import fit_bar
+
+    return fit_bar()
 
 
 def _training_split(data: str) -> str | None:
@@ -109,18 +121,18 @@ def _fit(probes: DiffMask, model: LayeredModel, texts: Sequence[Text], out: Path
     from whence.learned.checkpoint import NAME as CHECKPOINT
 
     if (out / CHECKPOINT).exists():
-        _say(f"note: going on with the fit begun in {out}")
+        say(f"note: going on with the fit begun in {out}")
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", WhenceWarning)
-            probes.fit(model, texts, folder=out, **settings)
+            probes.fit(model, texts, folder=out, progress=False, **settings)
     except KeyboardInterrupt:
         from_there = "goes on from there" if (out / CHECKPOINT).exists() else "begins anew, as nothing was saved yet"
-        _say(f"stopped: the same command {from_there}")
+        say(f"stopped: the same command {from_there}")
         raise typer.Exit(1) from None
     for warning in caught:
         if issubclass(warning.category, WhenceWarning):
-            _say(f"warning: {warning.message}")
+            say(f"warning: {warning.message}")
 
 
 def _print_json(probes: DiffMask, out: Path) -> None:
@@ -138,9 +150,3 @@ def _print_json(probes: DiffMask, out: Path) -> None:
         }
     )
     sys.stdout.flush()
-
-
-def _say(line: str) -> None:
-    from whence.render.visible import visible
-
-    typer.echo(visible(line), err=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
 from typer import Option
 
 from whence.cli.arguments import (
@@ -25,7 +24,7 @@ from whence.cli.arguments import (
     read_texts,
 )
 from whence.cli.progress import load_model
-from whence.cli.reporting import check_page, errors_reported, print_line, print_views
+from whence.cli.reporting import check_page, errors_reported, print_line, print_views, say
 from whence.errors import UsageError
 
 Top = Annotated[int, Option("--top", metavar="K", help="How many words at each position.")]
@@ -49,7 +48,6 @@ def lens(
 
         from whence.lens import decode_layers
         from whence.render.lens import lens_view
-        from whence.render.visible import visible
 
         source = given[0] if pair is None else (given[0], pair)
         found = decode_layers(loaded, source, top, parse_layers(layers) or "all")  # type: ignore[arg-type]
@@ -60,7 +58,7 @@ def lens(
             print_views([lens_view(found, everything=all_tokens)])
         if as_json or not sys.stdout.isatty():
             for warning in found.warnings:
-                typer.echo(visible(f"warning: {warning}"), err=True)
+                say(f"warning: {warning}")
         if html is not None:
             found.to_html(html)
-            typer.echo(visible(f"page: {html.absolute()}"), err=True)
+            say(f"page: {html.absolute()}")

@@ -19,7 +19,8 @@ def methods(as_json: Json = False, debug: Debug = False) -> None:
             print_views([methods_view()])
             return
         for name, method in METHODS.items():
-            about = {"name": name, "kind": "method", "meaning": vars(method.meaning), "needs": method.needs}
+            needs = ", ".join(method.needs) or "nothing"
+            about = {"name": name, "kind": "method", "meaning": vars(method.meaning), "needs": needs}
             print_line({**about, "cost": method.cost, "layers": method.layers, "options": method.options})
         for name, preset in PRESETS.items():
             print_line({"name": name, "kind": "preset", **vars(preset)})

@@ -28,30 +28,10 @@ def load_model(
         return load(**settings) if name is None else load(name, **settings)
 
 
-def explain_texts(
-    model: LayeredModel, texts: Sequence[str], pair: str | None, method: str, **settings: Any
-) -> list[Explanation]:
-    """An explanation a text, each with the same pair; the settings are those of `whence.explain`."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from whence.methods.explain import explain
-
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        bar = progress.add_task(method, total=len(texts))
-        return explain(
-            model,
-            [text if pair is None else (text, pair) for text in texts],
-            method,
-            progress=lambda done, total: progress.update(bar, completed=done),
-            **settings,
-        )
-
-
 def lenses_of(model: LayeredModel, explanations: Sequence[Explanation]) -> list[Lens]:
     """A lens of each text with decoded scores, which mean nothing where the head does not read the states."""
     from whence.lens import decode_layers
 
-    decoded = [each for each in explanations if each.method.startswith("decoded_")]
+    decoded = [each for each in explanations if each.meaning.decoded]
     texts = dict.fromkeys(each.text if each.pair is None else (each.text, each.pair) for each in decoded)
-    return [decode_layers(model, text) for text in texts]
+    return decode_layers(model, list(texts))

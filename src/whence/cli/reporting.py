@@ -51,10 +51,15 @@ def errors_reported(debug: bool) -> Iterator[None]:
 
 
 def _print_error(problem: str, advice: str) -> None:
+    for line in (f"error: {problem.strip()}", *advice.splitlines()):
+        say(line)
+
+
+def say(line: str) -> None:
+    """A line on standard error, in which no character can steer the terminal."""
     from whence.render.visible import visible
 
-    lines = [visible(f"error: {problem.strip()}"), *(visible(line) for line in advice.splitlines())]
-    typer.echo("\n".join(lines), err=True)
+    typer.echo(visible(line), err=True)
 
 
 def print_views(views: Sequence[RenderableType] | Iterator[RenderableType]) -> None:
@@ -62,15 +67,15 @@ def print_views(views: Sequence[RenderableType] | Iterator[RenderableType]) -> N
     from rich.console import Console
 
     console = Console(markup=False, highlight=False, emoji=False)
-    for place, view in enumerate(views):
-        if place:
+    for index, view in enumerate(views):
+        if index:
             console.print()
         console.print(view)
     sys.stdout.flush()
 
 
 def print_json(explanations: Sequence[Explanation]) -> None:
-    """An explanation a line on standard output."""
+    """One explanation per line on standard output."""
     for explanation in explanations:
         print_line(explanation.to_dict())
     sys.stdout.flush()
@@ -83,14 +88,12 @@ def print_line(data: dict[str, Any]) -> None:
 
 def repeat_warnings(explanations: Sequence[Explanation], as_json: bool) -> None:
     """On standard error too, unless they were just read on the same terminal."""
-    from whence.render.visible import visible
-
     if sys.stdout.isatty() and not as_json:
         return
     for explanation in explanations:
         for warning in explanation.warnings:
             shown = explanation.text if len(explanation.text) <= 40 else f"{explanation.text[:39]}…"
-            typer.echo(visible(f"warning: {explanation.method}, {shown!r}: {warning}"), err=True)
+            say(f"warning: {explanation.method}, {shown!r}: {warning}")
 
 
 def check_page(html: Path | None) -> None:
@@ -107,7 +110,6 @@ def write_page(explanations: Sequence[Explanation], html: Path | None, lenses: S
         return
     from whence.files import write_whole
     from whence.render.page import page
-    from whence.render.visible import visible
 
     write_whole(page(explanations, lenses=lenses), html)
-    typer.echo(visible(f"page: {html.absolute()}"), err=True)
+    say(f"page: {html.absolute()}")

@@ -29,8 +29,8 @@ class Answer:
 class Example:
     """A text, perhaps with its pair and gold label.
 
-    `label_name` is the label in words where a known set numbers its labels; `answers` are those of a question, places
-    in the pair; `token_labels` are the sentiments (0 very negative … 4 very positive) of the text's parts between
+    `label_name` is the label in words where a known set numbers its labels; `answers` are those of a question, spans
+    of the pair; `token_labels` are the sentiments (0 very negative … 4 very positive) of the text's parts between
     spaces, where a treebank gives them.
 
     >>> Example("Who wrote it?", pair="Jane wrote it.", answers=(Answer("Jane", 0),)).as_input
@@ -70,10 +70,10 @@ def labels_as_ids(examples: Sequence[Example], labels: Labels) -> list[int]:
     if not isinstance(labels, ClassLabels):
         raise UsageError("this model chooses among tokens, not among classes", "give a classifier")
     given: list[str | int] = []
-    for place, example in enumerate(examples, start=1):
+    for number, example in enumerate(examples, start=1):
         if example.label is None:
             raise UsageError(
-                f"example {place} of {len(examples)} has no label", "give one to every example, or none is needed"
+                f"example {number} of {len(examples)} has no label", "give one to every example, or none is needed"
             )
         given.append(example.label)
     numbers = {name.casefold(): number for number, name in enumerate(labels.names)}

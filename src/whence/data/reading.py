@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -109,7 +110,18 @@ def _text(table: Table, number: int, row: dict[str, Any], column: str) -> str:
         raise FileError(f"{where} has no {column}", "fill it in or leave it out")
     if not isinstance(value, str):
         raise FileError(f"{column} in {where} is not a text but {type(value).__name__}", "write it as a string")
-    return value
+    return _unicode(value, f"{column} in {where}")
+
+
+def _unicode(text: str, what: str) -> str:
+    """The text, if it can be written in UTF-8: JSON may hold one half of a character that is written in two."""
+    half = re.search("[\ud800-\udfff]", text)
+    if half is not None:
+        raise FileError(
+            f"{what} is not valid Unicode: half a character, \\u{ord(half[0]):04x}, at character {half.start()}",
+            "write the character whole, or leave it out",
+        )
+    return text
 
 
 def _rows_of_split(table: Table, split: str | None) -> Sequence[Row]:
@@ -135,7 +147,7 @@ def _sample(rows: Sequence[Row], limit: int | None, seed: int | None) -> Sequenc
         return rows
     if seed is None:
         return rows[:limit]
-    return [rows[place] for place in sorted(random.Random(seed).sample(range(len(rows)), limit))]
+    return [rows[index] for index in sorted(random.Random(seed).sample(range(len(rows)), limit))]
 
 
 def _labels(table: Table) -> dict[int, str | int | None]:
@@ -157,7 +169,7 @@ def _label(table: Table, number: int, value: object) -> str | int | None:
     if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
-        return value
+        return _unicode(value, f"the label in {table.unit} {number} of {table.name!r}")
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return int(value)
     raise FileError(

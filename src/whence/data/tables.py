@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.errors import FileError
+from whence.json_records import parse_json
 
 Row = tuple[int, dict[str, Any]]
 WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+(\.0*)?")
@@ -51,16 +51,15 @@ def _json_lines(path: Path, _: Sequence[str]) -> Table:
     columns: dict[str, None] = {}
     for number, line in _numbered_lines(path):
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            row = parse_json(line)
+        except ValueError as error:
             raise FileError(
-                f"line {number} of {path.name!r} is not JSON: {reason}", "write one object a line"
+                f"line {number} of {path.name!r} is not JSON: {error}", "write one object per line"
             ) from error
         if not isinstance(row, dict):
             raise FileError(
                 f"line {number} of {path.name!r} is not a JSON object",
-                'write one object a line, as {"text": "...", "label": 1}',
+                'write one object per line, as {"text": "...", "label": 1}',
             )
         columns |= dict.fromkeys(row)
         rows.append((number, row))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import NonFiniteError, UnknownNameError, UsageError
-from whence.methods.baselines import baseline_name
+from whence.errors import NonFiniteError
+from whence.models.hiding import Hiding
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
 from whence.models.without_hidden import first_position, without_hidden
@@ -19,41 +19,6 @@ from whence.selection import Selection, select
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
-
-Hide = Literal["auto", "mask_and_attention", "attention", "mask", "pad", "zero"]
-HIDES: tuple[Hide, ...] = ("auto", "mask_and_attention", "attention", "mask", "pad", "zero")
-"""How a token is hidden.
-
-"mask_and_attention" puts the mask's word embedding in its place and takes the token out of everyone's attention;
-"attention" does only the latter, "mask", "pad" and "zero" only put the embedding of the mask, of the padding or zero
-there. A model without a mask token gets the padding's embedding, or zero, with "mask_and_attention". "auto" is that for
-models with attention, and the stand-in alone for others.
-"""
-
-
-@dataclass(frozen=True)
-class Hiding:
-    """A way to hide, settled for one model: what stands in a hidden token's place, and whether attention skips it."""
-
-    name: Hide
-    stand_in: Literal["mask", "pad", "zero"] | None
-    from_attention: bool
-
-    @classmethod
-    def of(cls, model: LayeredModel, hide: Hide) -> Hiding:
-        if hide not in HIDES:
-            raise UnknownNameError("way to hide", hide, HIDES)
-        usual: Literal["mask", "pad", "zero"] = baseline_name(model, "auto")  # type: ignore[assignment]
-        if hide == "auto":
-            hide = "mask_and_attention" if model.attend is not None else usual
-        ids = {"mask": model.tokenizer.masking, "pad": model.tokenizer.padding}
-        if hide in ("mask", "pad") and ids[hide] is None:
-            raise UsageError(f"the model has no {hide} token to hide others behind", f"use hide={usual!r}")
-        if hide == "mask_and_attention":
-            return cls(hide, usual, from_attention=True)
-        if hide == "attention":
-            return cls(hide, None, from_attention=True)
-        return cls(hide, hide, from_attention=False)
 
 
 @dataclass(frozen=True)

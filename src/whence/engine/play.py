@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.engine.masked import Hide, Hiding, MaskedTexts
+from whence.engine.asking import Contestant, answered, gold_ids, may_go
 from whence.engine.result import GameResult
-from whence.engine.sets import AskedSets, Contestant
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
-from whence.methods.options import at_least
+from whence.metrics.answered import Measure, Points
 from whence.metrics.curves import GAMES, GRID, By, Game, Rounding, checked_grid
 from whence.models.batching import Text, encode, usual_batch_tokens
+from whence.models.hiding import Hide, Hiding
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
+from whence.progress import Progress, reporter
 
-_MICRO_BATCHES_AT_A_TIME = 32  # texts are taken together until their maskings fill so many: enough to sort by length
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def hiding_game(
@@ -34,7 +36,7 @@ def hiding_game(
     hide: Hide = "auto",
     seed: int = 0,
     batch_tokens: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> GameResult:
     """Hide the most important tokens first: the sooner the model loses what it said, the better the explanation.
 
@@ -47,17 +49,17 @@ def hiding_game(
 
     Args:
         model: the model that was explained.
-        explanations: one a text, by one method.
+        explanations: one per text, by one method.
         labels: the gold labels, by name or id; without them the model is held to what it says of the whole text.
         layer: the layer whose scores are played; by default the one nearest the input.
         grid: the shares of tokens at which the model is asked.
         rounding: how a share becomes a number of tokens; see `whence.metrics.curves.hidden_counts`.
         by: "signed" puts what speaks most for the target first, "absolute" what matters most either way.
         tie_breaks: 0 takes equal scores in the order of the text, r averages over r random orders of them.
-        hide: how a token is hidden; see `whence.engine.masked.HIDES`.
+        hide: how a token is hidden; see `whence.models.hiding.HIDES`.
         seed: makes the random orders repeatable.
         batch_tokens: tokens a forward pass holds at most.
-        progress: called with (texts done, texts in all).
+        progress: True shows a bar, a function is called with ("games", texts done, texts in all).
     """
     return _play_explanations(
         "hiding", model, explanations, labels, layer, by, tie_breaks,
@@ -78,7 +80,7 @@ def revealing_game(
     hide: Hide = "auto",
     seed: int = 0,
     batch_tokens: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> GameResult:
     """Start with all tokens hidden and reveal the most important first: the sooner the model gets it, the better.
 
@@ -127,13 +129,13 @@ def play(
     hide: Hide = "auto",
     seed: int = 0,
     batch_tokens: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> dict[str, dict[Game, GameResult]]:
     """Play the games with many methods at once: a set of tokens that several of them leave is evaluated once.
 
     For the arguments see `hiding_game`; `contestants` holds the scores of each method by name.
     """
-    grid = checked_grid(grid)
+    points = Points(checked_grid(grid), rounding=rounding, games=tuple(games))
     hiding = Hiding.of(model, hide)
     if not model.reading.decides:
         raise UsageError(
@@ -141,92 +143,37 @@ def play(
         )
     if not len(texts) or not contestants:
         raise UsageError("there is nothing to play with", "give at least one text and one contestant")
-    encodings = [encode(model, text, place) for place, text in enumerate(texts)]
-    gold = None if labels is None else _gold(model, labels, len(encodings))
-    for name, contestant in contestants.items():
-        _check_contestant(name, contestant, encodings)
-    shape = (len(contestants), len(games), len(encodings), len(grid))
-    agreement, probability = (np.zeros(shape, dtype=np.float32) for _ in range(2))
-    accuracy = None if gold is None else np.zeros(shape, dtype=np.float32)
-    without_order = dict.fromkeys(contestants, 0)
-    budget = int(batch_tokens or usual_batch_tokens(model))
-    done = 0
-    for batch in _batches_of_texts(encodings, contestants.values(), len(games) * len(grid), budget):
-        batch_encodings = [encodings[place] for place in batch]
-        asked = MaskedTexts(model, batch_encodings, hiding, budget)
-        sets = [AskedSets.of(encodings[place], place, contestants, games, grid, rounding, seed) for place in batch]
-        width = max(len(encoding) for encoding in batch_encodings)
-        rows = np.repeat(np.arange(len(batch)), [len(part.keep) for part in sets])
-        keep = np.concatenate([np.pad(part.keep, ((0, 0), (0, width - part.keep.shape[1]))) for part in sets])
-        answers = asked.answers(rows, keep)
-        start = 0
-        for row, (place, part) in enumerate(zip(batch, sets, strict=True)):
-            of_text = slice(start, start + len(part.keep))
-            start = of_text.stop
-            said, whole = answers.said[of_text], asked.whole.said[row]
-            agreement[:, :, place] = part.averaged((said == whole).all(axis=1))
-            probability[:, :, place] = part.averaged(answers.probability[of_text])
-            if accuracy is not None and gold is not None:
-                accuracy[:, :, place] = part.averaged(said[:, 0] == gold[place])
-            for name in part.without_order:
-                without_order[name] += 1
-        done += len(batch)
-        if progress is not None:
-            progress(done, len(encodings))
-    measures = {"agreement": agreement, "probability": probability}
-    if accuracy is not None:
-        measures = {"accuracy": accuracy, **measures}
+    encodings = [encode(model, text, index) for index, text in enumerate(texts)]
+    gold = None if labels is None else gold_ids(model, labels, len(encodings))
+    measures: tuple[Measure, ...] = (
+        ("agreement", "probability") if gold is None else ("accuracy", "agreement", "probability")
+    )
+    shape = (len(games), len(measures), len(encodings), len(points.grid))
+    outcomes = {name: np.zeros(shape, dtype=np.float32) for name in contestants}
+    asked = answered(
+        model, encodings, contestants, points,
+        hiding=hiding, batch_tokens=int(batch_tokens or usual_batch_tokens(model)), gold=gold, seed=seed,
+    )  # fmt: skip
+    with reporter(progress) as report:
+        for done, (index, found) in enumerate(asked, start=1):
+            for name, text in found.items():
+                outcomes[name][:, :, index] = [[text.curve(game, measure) for measure in measures] for game in games]
+            report("games", done, len(encodings))
     settings = {"hide": hiding.name, "rounding": rounding, "seed": seed, "model": model.record.id}
     return {
         name: {
             game: GameResult(
-                game, grid, next(iter(measures)),  # type: ignore[arg-type]
-                {measure: values[i, j] for measure, values in measures.items()},
-                without_order[name],
+                game, points.grid, measures[0], dict(zip(measures, of_game, strict=True)),
+                sum(_without_order(row, encoding, contestant.by)
+                    for row, encoding in zip(contestant.scores, encodings, strict=True)),
                 {"method": name, "by": contestant.by, "tie_breaks": contestant.tie_breaks, **settings},
             )
-            for j, game in enumerate(games)
+            for game, of_game in zip(games, outcomes[name], strict=True)
         }
-        for i, (name, contestant) in enumerate(contestants.items())
+        for name, contestant in contestants.items()
     }  # fmt: skip
 
 
-def _gold(model: LayeredModel, labels: Sequence[str | int], n_texts: int) -> list[int]:
-    if len(labels) != n_texts:
-        raise UsageError(f"{len(labels)} labels for {n_texts} texts", "give one label a text")
-    return model.reading.gold(labels)
-
-
-def _check_contestant(name: str, contestant: Contestant, encodings: Sequence[Encoding]) -> None:
-    at_least("tie_breaks", contestant.tie_breaks, 0)
-    if len(contestant.scores) != len(encodings):
-        raise UsageError(
-            f"{name} has scores of {len(contestant.scores)} texts, the games are played on {len(encodings)}",
-            "give one row of scores a text",
-        )
-    for place, (row, encoding) in enumerate(zip(contestant.scores, encodings, strict=True)):
-        if np.shape(row) != (len(encoding),):
-            raise UsageError(
-                f"{name} has scores of shape {np.shape(row)} for text {place}, which has {len(encoding)} tokens",
-                "give one score a token, special tokens too",
-            )
-
-
-def _batches_of_texts(
-    encodings: Sequence[Encoding], contestants: Any, n_points: int, batch_tokens: int
-) -> Iterator[list[int]]:
-    """Places of texts of similar length, as many at a time as give enough maskings to fill the micro-batches."""
-    orders_each = sum(max(1, contestant.tie_breaks) for contestant in contestants)
-    most = batch_tokens * _MICRO_BATCHES_AT_A_TIME
-    batch: list[int] = []
-    tokens = 0
-    for place in sorted(range(len(encodings)), key=lambda place: len(encodings[place])):
-        length = len(encodings[place])
-        needed = length * orders_each * min(n_points, 2 * length)
-        if batch and tokens + needed > most:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(place)
-        tokens += needed
-    if batch:
-        yield batch
+def _without_order(row: Float[np.ndarray, " token"], encoding: Encoding, by: By) -> bool:
+    scores = np.asarray(row)[may_go(encoding)]
+    return bool(np.ptp(np.abs(scores) if by == "absolute" else scores) == 0)

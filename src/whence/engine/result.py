@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.errors import UnknownNameError, UsageError
+from whence.errors import FileError, UnknownNameError, UsageError
+from whence.files import write_whole
+from whence.metrics.answered import Measure
 from whence.metrics.confidence import (
     LEVEL,
     RESAMPLES,
@@ -21,12 +26,11 @@ from whence.metrics.confidence import (
 from whence.metrics.curves import Game, area_under
 
 if TYPE_CHECKING:
+    import pandas
     from jaxtyping import Float
     from matplotlib.axes import Axes
 
-Measure = Literal["accuracy", "agreement", "probability"]
-"""What is measured at each point: whether the model gives the gold label, whether it says what it says of the whole
-text, or the probability of the latter."""
+SCHEMA = "whence.game/1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +50,7 @@ class Curve:
 class GameResult:
     """What became of each text at each point of a game.
 
-    `outcomes` holds, for each measure, a row a text and a column a point of the grid (a share between 0 and 1 where
+    `outcomes` holds, for each measure, a row per text and a column per point of the grid (a share between 0 and 1 where
     several orders were averaged). `measure` is the one meant if none is named: accuracy with gold labels, else
     agreement. `n_without_order` counts the texts whose scores are all equal, so that only the tie rule orders them.
 
@@ -71,7 +75,7 @@ class GameResult:
         return len(self.outcomes[self.measure])
 
     def per_text(self, measure: Measure | None = None) -> Float[np.ndarray, "text point"]:
-        """A row a text, a column a point."""
+        """A row per text, a column per point."""
         measure = measure or self.measure
         if measure not in self.outcomes:
             raise UnknownNameError("measure", measure, self.outcomes)
@@ -110,6 +114,7 @@ class GameResult:
         """Curves, areas and settings as plain JSON types; with `outcomes`, those of every text too."""
         curves = [self.curve(measure) for measure in self.outcomes]  # type: ignore[arg-type]
         data: dict[str, Any] = {
+            "schema": SCHEMA,
             "game": self.game,
             "grid": list(self.grid),
             "measure": self.measure,
@@ -131,6 +136,58 @@ class GameResult:
         if outcomes:
             data["outcomes"] = {measure: values.tolist() for measure, values in self.outcomes.items()}
         return data
+
+    def save(self, path: str | Path) -> None:
+        """Write everything as JSON; a file already there is replaced only once the new one is whole."""
+        write_whole(json.dumps(self.to_dict(outcomes=True), ensure_ascii=False) + "\n", path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> GameResult:
+        """Read what `save` wrote."""
+        advice = "give a file that GameResult.save wrote"
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise FileError(f"{str(path)!r} cannot be read: {error}", advice) from error
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise FileError(f"{str(path)!r} is no {SCHEMA}", advice)
+        try:
+            grid, n_texts = tuple(float(point) for point in data["grid"]), int(data["n_texts"])
+            outcomes = {
+                str(measure): np.array(rows, dtype=np.float32).reshape(n_texts, len(grid))
+                for measure, rows in data["outcomes"].items()
+            }
+            found = cls(data["game"], grid, data["measure"], outcomes, int(data["n_without_order"]), data["settings"])
+            found.per_text()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FileError(f"the game in {str(path)!r} is broken: {error!r}", advice) from error
+        return found
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per text and point: text, share, and a column per measure."""
+        import pandas
+
+        return pandas.DataFrame(
+            {
+                "text": np.repeat(np.arange(self.n_texts), len(self.grid)),
+                "share": np.tile(self.grid, self.n_texts),
+                **{measure: rows.ravel() for measure, rows in self.outcomes.items()},
+            }
+        )
+
+    def _repr_html_(self) -> str:
+        curves = [self.curve(measure) for measure in self.outcomes]  # type: ignore[arg-type]
+        heads = "".join(f"<th>{100 * point:.0f} %</th>" for point in self.grid)
+        rows = "".join(
+            f"<tr><th>{curve.measure}</th>{''.join(f'<td>{mean:.2f}</td>' for mean in curve.mean)}"
+            f"<td>{escape(str(curve.auc))}</td></tr>"
+            for curve in curves
+        )
+        title = f"{self.game} game, {self.settings.get('method', '')}, {self.n_texts} texts"
+        return (
+            f"<table><caption>{escape(title)}</caption><thead><tr><th></th>{heads}<th>area</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
 
     def plot(self, ax: Axes | None = None, *, measure: Measure | None = None, label: str | None = None) -> Axes:
         """Draw the curve with its band on matplotlib axes (new ones if none are given) and return them."""

@@ -1,1 +1,1 @@
-"""DiffMask: probes that learn which inputs or states a model can do without, and what the paper compares them with."""
+"""Explainers that are trained once for a model: one loop for all of them, and each in a folder of its own."""

@@ -1,4 +1,4 @@
-"""Which texts, which layer and which noise a step gets: a function of the seed and the step alone.
+"""How long a run is, which texts each step gets and how fast it learns: functions of the seed and the step alone.
 
 Nothing random is carried from step to step, so a run that was killed goes on exactly as it would have.
 """
@@ -7,15 +7,47 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from whence.methods.options import at_least, check_seed
 
 POOL = 50  # batches that are sorted by length together, so that they hold little padding
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a run is, how much a step takes in, and how it is judged and ended.
+
+    Attributes:
+        warm_up: steps over which the learning rate rises; over the last `cool_down` share of steps it falls to zero.
+        validations: how often to validate in all.
+        patience: validations without progress after which the run cools down and ends; None: never early.
+    """
+
+    steps: int
+    batch_size: int
+    warm_up: int = 0
+    cool_down: float = 0.2
+    validations: int = 20
+    patience: int | None = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        at_least("validations", self.validations, 1)
+        if self.patience is not None:
+            at_least("patience", self.patience, 1)
+
+    @property
+    def validate_every(self) -> int:
+        return max(1, self.steps // self.validations)
+
+    @property
+    def n_cooling(self) -> int:
+        """Steps over which the learning rate falls."""
+        return round(self.cool_down * self.steps)
 
 
 def generator(seed: int, *purpose: int | str) -> torch.Generator:
@@ -25,7 +57,7 @@ def generator(seed: int, *purpose: int | str) -> torch.Generator:
 
 
 class Batches:
-    """The batch of each step: every text once an epoch, texts of similar length together."""
+    """The batch of each step: every text once per epoch, texts of similar length together."""
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
         self.lengths = torch.tensor(lengths)
@@ -36,26 +68,17 @@ class Batches:
         self._batches: list[list[int]] = []
 
     def __getitem__(self, step: int) -> list[int]:
-        epoch, place = divmod(step, self.steps_per_epoch)
+        epoch, index = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._epoch, self._batches = epoch, self._shuffled(epoch)
-        return self._batches[place]
+        return self._batches[index]
 
     def _shuffled(self, epoch: int) -> list[list[int]]:
         chance = generator(self.seed, "epoch", epoch)
         order = torch.randperm(len(self.lengths), generator=chance)[: self.steps_per_epoch * self.batch_size]
         pools = [pool[self.lengths[pool].argsort(stable=True)] for pool in order.split(POOL * self.batch_size)]  # type: ignore[no-untyped-call]
         batches = [batch.tolist() for pool in pools for batch in pool.split(self.batch_size)]
-        return [batches[place] for place in torch.randperm(len(batches), generator=chance).tolist()]
-
-
-def drawn_layer(seed: int, step: int, n_layers: int) -> int:
-    """The place of the layer whose gates a step trains, where it trains one."""
-    return int(torch.randint(n_layers, (), generator=generator(seed, "layer", step)))
-
-
-def drawn_noise(seed: int, step: int, shape: tuple[int, int, int]) -> Float[Tensor, "layer batch token"]:
-    return torch.rand(shape, generator=generator(seed, "noise", step))
+        return [batches[index] for index in torch.randperm(len(batches), generator=chance).tolist()]
 
 
 def learning_rate_share(step: int, warm_up: int, cooling_from: int, steps: int) -> float:

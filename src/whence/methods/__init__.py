@@ -19,6 +19,7 @@ from whence.methods import (
     noise_tolerance,
     occlusion,
     random,
+    relevance,
     shapley,
     smooth_grad,
 )
@@ -32,6 +33,8 @@ METHODS: dict[str, Method] = {
     "integrated_gradients": integrated_gradients.METHOD,
     "gradient_shap": gradient_shap.METHOD,
     "deep_lift_shap": deep_lift_shap.METHOD,
+    "attn_lrp": relevance.ATTN_LRP,
+    "held_still": relevance.HELD_STILL,
     "leave_one_out": leave_one_out.METHOD,
     "occlusion": occlusion.METHOD,
     "shapley": shapley.METHOD,
@@ -50,5 +53,5 @@ METHODS: dict[str, Method] = {
 DECODED: dict[str, Method] = {
     f"decoded_{name}": decoded.decoded(method)
     for name, method in METHODS.items()
-    if name != "grad_cam" and not name.startswith("decoded_")
+    if f"decoded_{name}" not in METHODS and not method.meaning.decoded
 }

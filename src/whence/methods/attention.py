@@ -65,7 +65,7 @@ METHOD = Method(
         "attention", "how much attention the token receives in this block", signed=False, additive=False, low=0.0,
         high=1.0,
     ),
-    needs="attention weights",
+    needs=("attention weights",),
     cost="2 forwards, all layers together",
     layers="blocks",
 )  # fmt: skip
@@ -76,7 +76,7 @@ ROLLOUT = Method(
         "attention rollout", "how much of this layer comes from the token, if attention were all", signed=False,
         additive=True, low=0.0, high=1.0,
     ),
-    needs="attention weights",
+    needs=("attention weights",),
     cost="2 forwards, all layers together",
     layers="blocks",
 )  # fmt: skip

@@ -10,6 +10,7 @@ from torch import Tensor
 from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Layer
 from whence.methods.question import Question
+from whence.models.hiding import usual_stand_in
 from whence.models.layered import LayeredModel, States
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ def baseline_name(model: LayeredModel, baseline: Baseline) -> str:
         return f"a given vector of {baseline.numel()} numbers"
     if baseline != "auto":
         return str(baseline)
-    if model.tokenizer.masking is not None:
-        return "mask"
-    return "zero" if model.tokenizer.padding is None else "pad"
+    return usual_stand_in(model)
 
 
 def removable(question: Question, layer: Layer, special: bool | None) -> Bool[Tensor, "batch token"]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from whence.errors import UnknownNameError, UsageError
+from whence.errors import UsageError
 from whence.explanation import Explanation, Layer, Meaning
 from whence.methods.question import Method, Question, Scores
 from whence.models.head import Head, head_of, log_denominators_
@@ -41,8 +41,8 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
         tau: at each position only the tau tokens of the text that the head finds likeliest there get a share; None or
             more than there are: all of them.
     """
-    inner = _method(score)
-    name = f"decoded_{score if isinstance(score, str) else inner.compute.__name__}"
+    inner = score if isinstance(score, Method) else _named(score)
+    name = f"decoded_{score if isinstance(score, str) else inner.name}"
 
     def compute(question: Question, *, tau: int | None = tau, **options: Any) -> Scores:
         if tau is not None and (isinstance(tau, bool) or not isinstance(tau, int) or tau < 1):
@@ -50,7 +50,8 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
         head = head_of(question.model)
         given = inner.compute(question, **options)
         meaning = None if given.meaning is None else _meaning(given.meaning)
-        return Scores(decode(question, head, given.values, tau), meaning=meaning)
+        values = decode(question, head, given.values, tau)
+        return Scores(values, meaning=meaning, warnings=given.warnings, notes=given.notes)
 
     compute.__name__ = compute.__qualname__ = name
     own = inspect.signature(compute).parameters
@@ -61,20 +62,19 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
         inner,
         compute=compute,
         meaning=_meaning(inner.meaning),
-        needs=f"{inner.needs}, a head" if inner.needs != "nothing" else "a head",
+        needs=(*inner.needs, "a head"),
         cost=f"{inner.cost}; 1 pass of the head a layer",
         layers=inner.layers if inner.layers == "blocks" else "all",
     )
 
 
-def _method(score: str | Method) -> Method:
-    if isinstance(score, Method):
-        return score
-    from whence.methods import METHODS
+def _named(score: str) -> Method:
+    from whence.methods.names import method_named
 
-    if score not in METHODS:
-        raise UnknownNameError("score to decode", score, METHODS)
-    return METHODS[score]
+    named = method_named(score)
+    if named.preset is not None:
+        raise UsageError(f"{score} is a preset", f"decode its method with its options: {named.preset.method}")
+    return named.method
 
 
 def _meaning(inner: Meaning) -> Meaning:
@@ -85,6 +85,7 @@ def _meaning(inner: Meaning) -> Meaning:
         signed=inner.signed,
         additive=False,
         low=0.0 if inner.low is not None and inner.low >= 0 else None,
+        decoded=True,
     )
 
 

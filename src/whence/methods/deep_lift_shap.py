@@ -54,6 +54,7 @@ def _at_layer(
 ) -> tuple[Tensor, Tensor]:
     from captum.attr import DeepLift, DeepLiftShap
 
+    question.check_gradient(layer)
     h = question.states.at(layer).detach()
     may_go = removable(question, layer, special)[..., None]
     nothing = torch.stack([torch.where(may_go, baseline.at(layer), h) for baseline in baselines], dim=1)
@@ -78,6 +79,7 @@ def _at_layer(
 METHOD = Method(
     deep_lift_shap,
     Meaning("DeepLiftSHAP", "the token's share of f(text) - f(baseline)", signed=True, additive=True),
-    needs="gradients, a baseline, captum",
+    needs=("gradients", "a baseline", "captum"),
     cost="baselines x (3 forwards, 1 backward) a layer",
+    differentiable=False,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -14,6 +14,7 @@ from whence.explanation import Layer, Meaning
 from whence.methods.question import Method, Question, Scores
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
+from whence.probes.diffmask import ModelProbes, embedded_folder
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -43,7 +44,7 @@ def diffmask(
     """
     if probes is None:
         probes = _that_came_with(question.model, kind or "input")
-    elif isinstance(probes, (str, Path)):
+    if isinstance(probes, (str, Path)):
         config = Path(probes) / "config.json"
         probes = _loaded(Path(probes), config.stat().st_mtime_ns if config.is_file() else 0)
     elif not isinstance(probes, TrainedProbes):
@@ -53,29 +54,19 @@ def diffmask(
     return Scores(probes.keep_probabilities(question.model, question.inputs, question.states, question.layers))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _loaded(folder: Path, written: int) -> TrainedProbes:
     """Read once for all batches of texts; a folder written anew since is read again."""
-    from whence.learned.diffmask import DiffMask
-
-    return DiffMask.load(folder)
+    return ModelProbes.load(folder)
 
 
-@lru_cache(maxsize=2)
-def _embedded_probes(name: str, kind: Any) -> TrainedProbes:
-    from whence.learned.diffmask import DiffMask
-
-    return DiffMask.embedded(name, kind)
-
-
-def _that_came_with(model: LayeredModel, kind: str) -> TrainedProbes:
-    library, _, name = model.record.id.partition("/")
-    if library != "whence" or not name:
+def _that_came_with(model: LayeredModel, kind: str) -> Path:
+    if model.record.embedded is None:
         raise UsageError(
             f"no probes came with {model.record.id!r}",
             "fit them (whence fit --model ... --data ... --out FOLDER) and give probes=FOLDER",
         )
-    return _embedded_probes(name, kind)
+    return embedded_folder(model.record.embedded, kind)
 
 
 METHOD = Method(
@@ -87,8 +78,9 @@ METHOD = Method(
         additive=False,
         low=0.0,
         high=1.0,
+        keep_probability=True,
     ),
-    needs="trained probes",
+    needs=("trained probes",),
     cost="1 forward",
     layers="everywhere",
 )

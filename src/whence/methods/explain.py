@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings as python_warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, overload
@@ -15,27 +16,32 @@ from torch import Tensor
 
 from whence.errors import InputError, NonFiniteError, UnknownNameError, WhenceWarning
 from whence.explanation import Cost, Explanation, Layer, Meaning, Scale
-from whence.methods import DECODED, METHODS
 from whence.methods.baselines import baseline_name
+from whence.methods.names import method_named
 from whence.methods.options import at_least, check_seed
-from whence.methods.presets import PRESETS, Preset
-from whence.methods.question import Method, Question, Scores
-from whence.models.batching import Text, batches, encode, shortened, usual_batch_tokens
+from whence.methods.question import INCOMPLETE, Method, Question, Scores
+from whence.models.batching import Text, batches, encode, reads_padding, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
+from whence.progress import Progress, reporter
 from whence.selection import predictions, select
 from whence.targets import Contrast, Label, Target
 
 DEFAULT_METHOD = "integrated_gradients"
-INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a warning
 
 
-@overload
-def explain(model: LayeredModel, texts: Text, method: str | Method = ..., **settings: Any) -> Explanation: ...
 @overload
 def explain(
-    model: LayeredModel, texts: Iterable[Text], method: str | Method = ..., **settings: Any
-) -> list[Explanation]: ...
+    model: LayeredModel, texts: Text, method: str | Method = ..., *, target: Target = ..., scale: Scale | None = ...,
+    layers: Layers | None = ..., seed: int = ..., batch_tokens: int | None = ..., progress: Progress = ...,
+    **options: Any,
+) -> Explanation: ...  # fmt: skip
+@overload
+def explain(
+    model: LayeredModel, texts: Iterable[Text], method: str | Method = ..., *, target: Target = ...,
+    scale: Scale | None = ..., layers: Layers | None = ..., seed: int = ..., batch_tokens: int | None = ...,
+    progress: Progress = ..., **options: Any,
+) -> list[Explanation]: ...  # fmt: skip
 def explain(
     model: LayeredModel,
     texts: Text | Iterable[Text],
@@ -46,7 +52,7 @@ def explain(
     layers: Layers | None = None,
     seed: int = 0,
     batch_tokens: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
     **options: Any,
 ) -> Explanation | list[Explanation]:
     """Tell which tokens the model's decision rests on.
@@ -65,7 +71,7 @@ def explain(
         layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most, padding included; lower it if memory runs out.
-        progress: called with (texts done, texts in all) after each batch.
+        progress: True draws a bar, a function is called with (method, texts done, texts in all) after each batch.
         options: the method's own; an unknown one is refused with a list of those that exist.
     """
     single = isinstance(texts, (str, tuple))
@@ -75,13 +81,12 @@ def explain(
     encodings = [encode(model, text, place) for place, text in enumerate([texts] if single else texts)]
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
-    with model.held(), torch.inference_mode(False):
-        for batch in batches(encodings, plan.batch_tokens):
+    with model.held(), torch.inference_mode(False), reporter(progress) as report:
+        for batch in batches(encodings, plan.batch_tokens, model):
             for place, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
                 found[place] = explanation
             done += len(batch)
-            if progress is not None:
-                progress(done, len(encodings))
+            report(plan.name, done, len(encodings))
     explanations = [explanation for explanation in found if explanation is not None]
     for explanation in explanations:
         for warning in explanation.warnings:
@@ -116,18 +121,7 @@ def _plan(
     batch_tokens: int | None,
     options: Mapping[str, Any],
 ) -> _Plan:
-    preset: Preset | None = None
-    if isinstance(method, Method):
-        name = getattr(method.compute, "func", method.compute).__name__  # of a partial, the name of its function
-    elif method in PRESETS:
-        preset, name = PRESETS[method], method
-        method = METHODS[preset.method]
-    elif method in METHODS:
-        name, method = method, METHODS[method]
-    elif method in DECODED:
-        name, method = method, DECODED[method]
-    else:
-        raise UnknownNameError("method", method, [*METHODS, *PRESETS])
+    name, method, preset = method_named(method)
     check_seed(seed)
     if batch_tokens is not None:
         at_least("batch_tokens", batch_tokens, 1)
@@ -189,7 +183,8 @@ def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list
 def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list[Explanation]:
     started = time.perf_counter()
     inputs = model.collate(encodings, at=_character_of(plan.target))
-    states = model.states(inputs, differentiable=plan.method.differentiable)
+    with plan.method.within(model.module) if plan.method.within else nullcontext():
+        states = model.states(inputs, differentiable=bool(plan.method.differentiable))
     selection = select(plan.target, plan.scale, model.reading, states.logits, encodings)
     question = Question(model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens)
     scores = plan.method.compute(question, **plan.options)
@@ -223,8 +218,11 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
                 standard_errors=None if errors is None else _frozen(errors[row, :, : len(encoding)]),
                 completeness_errors=None if missing is None else tuple(float(error) for error in missing[row]),
                 whence_version=version("whence"),
+                warnings=() if scores.warnings is None else tuple(scores.warnings[row]),
+                notes=() if scores.notes is None else tuple(scores.notes[row]),
             ),
             encoding,
+            reads_padding(model, encodings),
         )
         for row, encoding in enumerate(encodings)
     ]  # fmt: skip
@@ -239,7 +237,8 @@ def _character_of(target: Target) -> int | None:
 
 def _as_shares(scores: Scores, inputs: Inputs) -> Scores:
     sizes = scores.values.abs() * inputs.mask[:, None].to(scores.values)
-    return Scores(sizes / sizes.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny))
+    shares = sizes / sizes.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+    return Scores(shares, warnings=scores.warnings, notes=scores.notes)
 
 
 def _array(values: Tensor) -> np.ndarray:
@@ -253,11 +252,13 @@ def _frozen(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
+def _with_warnings(explanation: Explanation, encoding: Encoding, padding_read: bool) -> Explanation:
     """What a reader of the explanation must know before believing it."""
-    found = []
+    found = list(explanation.warnings)
     if encoding.cut:
         found.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
+    if padding_read:
+        found.append("the model reads its padding, so it was given texts of one length at a time")
     silent = [str(layer) for layer, row in zip(explanation.layers, explanation.scores, strict=True) if not row.any()]
     if silent:
         found.append(f"all scores are zero at layer {', '.join(silent)}")
@@ -268,6 +269,5 @@ def _with_warnings(explanation: Explanation, encoding: Encoding) -> Explanation:
     ):
         explained = abs(float(row.sum()))
         if error > max(INCOMPLETE * (explained + error), 1e-3):
-            remedy = "; raise steps" if "steps" in explanation.options else ""
-            found.append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to{remedy}")
+            found.append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to")
     return replace(explanation, warnings=tuple(found)) if found else explanation

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from whence.explanation import Meaning
 from whence.methods.gradient_x_input import gradient_x_input
 from whence.methods.question import Method, Question, Scores
@@ -12,7 +14,8 @@ def grad_cam(question: Question) -> Scores:
 
     The gradient is not averaged over positions first, unlike the image method of the same name.
     """
-    return Scores(gradient_x_input(question).values.relu())
+    signed = gradient_x_input(question)
+    return replace(signed, values=signed.values.relu())
 
 
 METHOD = Method(
@@ -24,8 +27,7 @@ METHOD = Method(
         additive=True,
         low=0.0,
     ),
-    needs="gradients",
+    needs=("gradients",),
     cost="1 forward, 1 backward, all layers together",
     layers="all",
-    differentiable=True,
 )

@@ -17,8 +17,7 @@ def gradient(question: Question) -> Scores:
 METHOD = Method(
     gradient,
     Meaning("gradient norm", "how fast the target changes when the state moves", signed=False, additive=False, low=0.0),
-    needs="gradients",
+    needs=("gradients",),
     cost="1 forward, 1 backward, all layers together",
     layers="all",
-    differentiable=True,
 )

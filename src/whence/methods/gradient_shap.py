@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +13,9 @@ from whence.explanation import Layer, Meaning
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
 from whence.methods.question import Method, Question, Scores
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def gradient_shap(
@@ -25,6 +28,8 @@ def gradient_shap(
     special: bool | None = None,
 ) -> Scores:
     """The mean of (state - baseline) x gradient at random points of the way (Lundberg & Lee, 2017).
+
+    The standard error says how far another draw of points would be off.
 
     Args:
         samples: random points a text.
@@ -42,8 +47,11 @@ def gradient_shap(
     baselines = [BaselineStates(question, choice) for choice in choices]
     if between == "ids" and baselines[0].id is None:
         raise UsageError("between='ids' needs a baseline that is a token", "use baseline='pad' or 'mask'")
-    values = [_at_layer(question, layer, samples, noise, baselines, between, special) for layer in question.layers]
-    return Scores(torch.stack(values, dim=1))
+    answers = [_at_layer(question, layer, samples, noise, baselines, between, special) for layer in question.layers]
+    return Scores(
+        torch.stack([mean for mean, _ in answers], dim=1),
+        standard_errors=torch.stack([error for _, error in answers], dim=1) if samples > 1 else None,
+    )
 
 
 def _at_layer(
@@ -54,7 +62,8 @@ def _at_layer(
     baselines: list[BaselineStates],
     between: str,
     special: bool | None,
-) -> Tensor:
+) -> tuple[Float[Tensor, "batch token"], Float[Tensor, "batch token"]]:
+    """The mean over the random points, and its standard error."""
     h = question.states.at(layer).detach()
     may_go = removable(question, layer, special)[..., None]
     rows = torch.arange(len(h), device=h.device).repeat_interleave(samples)
@@ -76,11 +85,11 @@ def _at_layer(
             return _states_of_ids_between(question, layer, rows[chunk], shares[chunk], baselines[0])
         return torch.lerp(starts[chunk], ends[chunk], shares[chunk, None, None])
 
-    total = torch.zeros(h.shape[:2], device=h.device)
+    products = torch.zeros(len(rows), h.shape[1], device=h.device)
     for chunk, gradients in question.gradients(layer, rows, on_the_way):
-        products = ((ends[chunk] - starts[chunk]).float() * gradients.float()).sum(dim=-1)
-        total.index_add_(0, rows[chunk], products / samples)
-    return total
+        products[chunk] = ((ends[chunk] - starts[chunk]).float() * gradients.float()).sum(dim=-1)
+    of_text = products.view(len(h), samples, -1)
+    return of_text.mean(dim=1), of_text.std(dim=1, correction=min(1, samples - 1)) / samples**0.5
 
 
 def _states_of_ids_between(
@@ -103,6 +112,7 @@ def _states_of_ids_between(
 METHOD = Method(
     gradient_shap,
     Meaning("GradientSHAP", "the token's share of f(text) - f(baseline), estimated", signed=True, additive=True),
-    needs="gradients, a baseline",
+    needs=("gradients", "a baseline"),
     cost="samples x (1 forward, 1 backward) a layer",
+    differentiable=False,
 )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import torch
-
 from whence.explanation import Meaning
 from whence.methods.question import Method, Question, Scores
+from whence.methods.rounding import summed
 
 
 def gradient_x_input(question: Question) -> Scores:
     """The inner product of each state and the target's gradient there (Shrikumar et al., 2016)."""
     products = [
-        (question.states.at(layer).detach().float() * gradient.float()).sum(dim=-1)
+        question.states.at(layer).detach().float() * gradient.float()
         for layer, gradient in zip(question.layers, question.state_gradients(), strict=True)
     ]
-    return Scores(torch.stack(products, dim=1))
+    return summed(question, products)
 
 
 METHOD = Method(
@@ -25,8 +24,7 @@ METHOD = Method(
         signed=True,
         additive=True,
     ),
-    needs="gradients",
+    needs=("gradients",),
     cost="1 forward, 1 backward, all layers together",
     layers="all",
-    differentiable=True,
 )

@@ -162,6 +162,7 @@ METHOD = Method(
         "information bottleneck", "the share of the state that had to be kept for the decision", signed=False,
         additive=False, low=0.0, high=1.0,
     ),
-    needs="gradients, statistics of states",
+    needs=("gradients", "statistics of states"),
     cost="steps x samples x (1 forward, 1 backward) a layer",
+    differentiable=False,
 )  # fmt: skip

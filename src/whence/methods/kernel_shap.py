@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.occlusion import masked_values
 from whence.methods.options import at_least
 from whence.methods.question import Method, Question, Scores
+from whence.methods.shapley import all_sets, notes_of_exact
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -33,9 +33,8 @@ def kernel_shap(
     """
     at_least("samples", samples, 1)
     baselines = BaselineStates(question, baseline)
-    scores = []
-    for layer in question.layers:
-        may_go = removable(question, layer, special).cpu()
+    scores, players_of = [], [removable(question, layer, special).cpu() for layer in question.layers]
+    for layer, may_go in zip(question.layers, players_of, strict=True):
         present, weights = [], []
         for row, players in enumerate(may_go):
             coalitions, kernel = _coalitions(int(players.sum()), samples, question.generator(row))
@@ -53,7 +52,13 @@ def kernel_shap(
             nothing, everything = values[row][-1], question.value[row].detach().cpu().double()
             found[row, players] = _solve(design, values[row][:-1] - nothing, weights[row], everything - nothing).float()
         scores.append(found)
-    return Scores(torch.stack(scores, dim=1))
+    exact = notes_of_exact(question, players_of, lambda count: _all_fit(count, samples))
+    return Scores(torch.stack(scores, dim=1), notes=exact)
+
+
+def _all_fit(players: int, samples: int) -> bool:
+    """Whether all coalitions but the empty and the full one are no more than `samples`."""
+    return players < 31 and 2**players - 2 <= samples
 
 
 def _coalitions(
@@ -63,12 +68,10 @@ def _coalitions(
     if players < 2:
         return torch.zeros(0, players, dtype=torch.bool), torch.zeros(0, dtype=torch.double)
     sizes = torch.arange(1, players)
-    if players < 31 and 2**players - 2 <= samples:
-        chosen = [subset for size in range(1, players) for subset in combinations(range(players), size)]
-        present = torch.zeros(len(chosen), players, dtype=torch.bool)
-        for row, subset in enumerate(chosen):
-            present[row, list(subset)] = True
-        kernel = [(players - 1) / (comb(players, len(s)) * len(s) * (players - len(s))) for s in chosen]
+    if _all_fit(players, samples):
+        present = torch.from_numpy(all_sets(players)[1:-1])
+        counts = present.sum(dim=1).tolist()
+        kernel = [(players - 1) / (comb(players, count) * count * (players - count)) for count in counts]
         return present, torch.tensor(kernel, dtype=torch.double)
     chance = 1 / (sizes * (players - sizes))
     drawn = sizes[torch.multinomial(chance, samples, replacement=True, generator=generator)]
@@ -96,6 +99,6 @@ def _solve(
 METHOD = Method(
     kernel_shap,
     Meaning("KernelSHAP", "the token's fair share of f(text) - f(baseline)", signed=True, additive=True),
-    needs="a baseline",
+    needs=("a baseline",),
     cost="samples + 1 forwards a layer",
 )

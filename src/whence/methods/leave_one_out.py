@@ -21,6 +21,6 @@ def leave_one_out(question: Question, *, baseline: Baseline = "auto", special: b
 METHOD = Method(
     leave_one_out,
     Meaning("leave-one-out", "what the target loses when the token is taken away", signed=True, additive=True),
-    needs="a baseline",
+    needs=("a baseline",),
     cost="1 forward a token and layer",
 )

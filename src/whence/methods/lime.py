@@ -121,6 +121,6 @@ def weighted_ridge(
 METHOD = Method(
     lime,
     Meaning("LIME", "what the token's presence adds to the target in a linear model of it", signed=True, additive=True),
-    needs="a baseline",
+    needs=("a baseline",),
     cost="samples forwards a layer",
 )

@@ -119,6 +119,7 @@ METHOD = Method(
         "noise tolerance", "how little noise the state bears before the output changes", signed=False, additive=False,
         low=0.0, high=1.0,
     ),
-    needs="gradients",
+    needs=("gradients",),
     cost="steps x samples x (1 forward, 1 backward) a layer",
+    differentiable=False,
 )  # fmt: skip

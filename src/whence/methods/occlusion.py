@@ -84,6 +84,6 @@ def _windows(
 METHOD = Method(
     occlusion,
     Meaning("occlusion", "what the target loses when tokens around it are taken away", signed=True, additive=True),
-    needs="a baseline",
+    needs=("a baseline",),
     cost="1 forward a window and layer",
 )

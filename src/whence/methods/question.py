@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import inspect
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from whence.errors import NonFiniteError
 from whence.explanation import Layer, Meaning
+from whence.methods.gradient_check import check_gradient, is_checked
+from whence.models.batching import micro_batches, reads_padding
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
 from whence.selection import Selection
@@ -29,33 +33,55 @@ if TYPE_CHECKING:
     Loss = Callable[[Float[Tensor, "row *token label"], Inputs, slice], Float[Tensor, " row"]]
 
 
+INCOMPLETE = 0.05  # a completeness error above this share of the difference to be explained is worth a word
+
+
 @dataclass(frozen=True)
 class Scores:
     """A method's answer on one batch; what stands at padding is never read.
 
-    `meaning` takes the place of the method's own where an option changes what the scores say.
+    `meaning` takes the place of the method's own where an option changes what the scores say. `warnings` and `notes`
+    hold several sentences per text: reasons to doubt its scores, and what else is good to know of them.
     """
 
     values: Float[Tensor, "batch layer token"]
     standard_errors: Float[Tensor, "batch layer token"] | None = None
     completeness_errors: Float[Tensor, "batch layer"] | None = None
     meaning: Meaning | None = None
+    warnings: Sequence[Sequence[str]] | None = None
+    notes: Sequence[Sequence[str]] | None = None
 
 
 @dataclass(frozen=True)
 class Method:
     """A way to answer, with what it needs, costs and means.
 
-    `differentiable` methods get states whose graph leads back to the word embeddings. `layers` is where the method
-    looks if the user does not say: "embeddings", "all" (0 … L), "blocks" (1 … L) or "everywhere" (the words and all).
+    `needs` may be given as one text with commas and is a tuple afterwards. A method that needs "gradients" gets states
+    whose graph leads back to the word embeddings, unless it says `differentiable=False`: those that take gradients by
+    resuming the model alone save that graph. `layers` is where the method looks if the user does not say: "embeddings",
+    "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all). `within` makes, of the model's module, the
+    context in which its states are taken, where that is not an ordinary pass.
     """
 
     compute: Callable[..., Scores]
     meaning: Meaning
-    needs: str
+    needs: str | tuple[str, ...]
     cost: str
     layers: str = "embeddings"
-    differentiable: bool = False
+    differentiable: bool | None = None
+    within: Callable[[nn.Module], AbstractContextManager[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.needs, str):
+            named = tuple(need.strip() for need in self.needs.split(","))
+            object.__setattr__(self, "needs", tuple(need for need in named if need not in ("", "nothing")))
+        if self.differentiable is None:
+            object.__setattr__(self, "differentiable", "gradients" in self.needs)
+
+    @property
+    def name(self) -> str:
+        """That of its function, or of the function of which a partial was made."""
+        return str(getattr(self.compute, "func", self.compute).__name__)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -96,8 +122,12 @@ class Question:
     def state_gradients(self) -> list[Float[Tensor, "batch token hidden"]]:
         """The target's gradient at every layer asked about, from one backward pass."""
         states = [self.states.at(layer) for layer in self.layers]
-        gradients = torch.autograd.grad(self.value.sum(), states, allow_unused=True)
+        found = self.value.requires_grad and torch.autograd.grad(self.value.sum(), states, allow_unused=True)
+        gradients = found or [None] * len(states)
         self.backwards += 1
+        for layer, gradient in zip(self.layers, gradients, strict=True):
+            if layer in (self.layers[0], self.layers[-1]) or gradient is None or not gradient.any():
+                self._compare(layer, None if gradient is None else gradient[self._shortest])
         return [torch.zeros_like(h) if g is None else g for h, g in zip(states, gradients, strict=True)]
 
     def values(self, layer: Layer, rows: Int[Tensor, " row"], build: Build) -> Float[Tensor, " row"]:
@@ -115,6 +145,7 @@ class Question:
         self, layer: Layer, rows: Int[Tensor, " row"], build: Build
     ) -> Iterator[tuple[slice, Float[Tensor, "row token hidden"]]]:
         """The target's gradient at the changed h_layer, a slice of rows at a time."""
+        self.check_gradient(layer)
         length = self.inputs.ids.shape[1]
         for chunk, inputs in self._micro_batches(rows):
             with torch.enable_grad():
@@ -132,6 +163,7 @@ class Question:
 
         `loss` gets the logits, the inputs and the slice of some rows, and gives one number a row.
         """
+        self.check_gradient(layer)
         for chunk, inputs in self._micro_batches(rows):
             with torch.enable_grad():
                 hidden = build(chunk)[:, : inputs.ids.shape[1]]
@@ -140,13 +172,39 @@ class Question:
         self.forwards += passes
         self.backwards += passes
 
+    def check_gradient(self, layer: Layer) -> None:
+        """Refuse a model whose gradients at a layer are wrong; looked at the first time, and not counted as passes."""
+        if not is_checked(self.model, layer):
+            with torch.enable_grad():
+                hidden = self.states.at(layer).detach()[self._shortest].requires_grad_()
+                value = self._shortest_value(layer, hidden)
+                gradient = (
+                    torch.autograd.grad(value.sum(), hidden, allow_unused=True)[0] if value.requires_grad else None
+                )
+            self._compare(layer, gradient)
+
+    def _compare(self, layer: Layer, gradient: Float[Tensor, "1 token hidden"] | None) -> None:
+        """The gradient at the shortest text's own states with what its target does when they change."""
+        if not is_checked(self.model, layer):
+            hidden = self.states.at(layer).detach()[self._shortest]
+            check_gradient(self.model, layer, hidden, gradient, lambda states: self._shortest_value(layer, states))
+
+    @cached_property
+    def _shortest(self) -> tuple[slice, slice]:
+        """Where in the batch the shortest text is: its row and its tokens."""
+        lengths = [len(encoding) for encoding in self.inputs.encodings]
+        row = lengths.index(min(lengths))
+        return slice(row, row + 1), slice(lengths[row])
+
+    def _shortest_value(self, layer: Layer, hidden: Float[Tensor, "row token hidden"]) -> Float[Tensor, " row"]:
+        rows = torch.full((len(hidden),), self._shortest[0].start, device=hidden.device)
+        inputs = self.inputs.rows(rows)
+        return self.selection.rows(rows).of(self.model.resume(layer, hidden, inputs), inputs.mask)
+
     def _micro_batches(self, rows: Int[Tensor, " row"]) -> Iterator[tuple[slice, Inputs]]:
         """Consecutive rows, as many at a time as the token budget allows."""
         lengths = [len(self.inputs.encodings[row]) for row in rows.tolist()]
-        start, longest = 0, 0
-        for end, length in enumerate([*lengths, 0]):
-            longest = max(longest, length)
-            if end == len(lengths) or (end > start and longest * (end - start + 1) > self.batch_tokens):
-                if end > start:
-                    yield slice(start, end), self.inputs.rows(rows[start:end])
-                start, longest = end, length
+        equal = reads_padding(self.model, self.inputs.encodings)
+        for batch in micro_batches(range(len(lengths)), lengths.__getitem__, self.batch_tokens, equal=equal):
+            chunk = slice(batch[0], batch[-1] + 1)
+            yield chunk, self.inputs.rows(rows[chunk])

@@ -1,6 +1,10 @@
-"""Shapley values by permutation sampling, with their standard error."""
+"""Shapley values: exact where a text is short enough, else by permutation sampling, with their standard error."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import comb
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,6 +16,12 @@ from whence.methods.occlusion import masked_values
 from whence.methods.options import at_least
 from whence.methods.question import Method, Question, Scores
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+    # from the target's value of each set of players to each player's mean gain and the standard error of that
+    Solve = Callable[[Float[np.ndarray, " set"]], tuple[Float[np.ndarray, " player"], Float[np.ndarray, " player"]]]
+
 
 def shapley(
     question: Question, *, samples: int = 25, baseline: Baseline = "auto", special: bool | None = None
@@ -19,7 +29,8 @@ def shapley(
     """What a token adds when tokens come in one by one, averaged over random orders (Castro et al., 2009).
 
     Scores add up to f(text) - f(baseline) exactly, whatever the number of samples. A set of tokens that comes up in
-    several orders is evaluated once.
+    several orders is evaluated once. Where all sets are no more than the orders could ask for, all are asked and the
+    scores are exact.
 
     Args:
         samples: random orders a text.
@@ -28,10 +39,15 @@ def shapley(
     """
     at_least("samples", samples, 1)
     baselines = BaselineStates(question, baseline)
-    answers = [_at_layer(question, layer, samples, baselines, special) for layer in question.layers]
+    players = [removable(question, layer, special).cpu() for layer in question.layers]
+    answers = [
+        _at_layer(question, layer, samples, baselines, may_go.numpy())
+        for layer, may_go in zip(question.layers, players, strict=True)
+    ]
     return Scores(
         torch.stack([mean for mean, _ in answers], dim=1),
         standard_errors=torch.stack([error for _, error in answers], dim=1) if samples > 1 else None,
+        notes=notes_of_exact(question, players, lambda count: _all_fit(count, samples)),
     )
 
 
@@ -40,39 +56,95 @@ def permutations(generator: torch.Generator, players: int, samples: int) -> list
     return [torch.randperm(players, generator=generator).tolist() for _ in range(samples)]
 
 
+def all_sets(players: int) -> Bool[np.ndarray, "set player"]:
+    """Every set of players; player i is in set k if bit i of k is one."""
+    return np.array((np.arange(2**players)[:, None] >> np.arange(players)) % 2 == 1)
+
+
+def notes_of_exact(
+    question: Question, players: Sequence[Bool[Tensor, "batch token"]], exact: Callable[[int], bool]
+) -> list[list[str]]:
+    """For each text, at which layers its scores are exact, since every set of its tokens was asked."""
+    notes: list[list[str]] = []
+    for row in range(len(question.inputs)):
+        layers: dict[int, list[str]] = {}
+        for layer, may_go in zip(question.layers, players, strict=True):
+            layers.setdefault(int(may_go[row].sum()), []).append(str(layer))
+        notes.append(
+            [
+                f"exact at layer {', '.join(where)}: all {2**count} sets of {count} tokens were asked"
+                for count, where in layers.items()
+                if exact(count)
+            ]
+        )
+    return notes
+
+
+def _all_fit(players: int, samples: int) -> bool:
+    """Whether all sets of players are no more than random orders could ask for."""
+    return players < 31 and 2**players <= samples * max(players - 1, 0) + 2
+
+
 def _at_layer(
-    question: Question, layer: Layer, samples: int, baselines: BaselineStates, special: bool | None
-) -> tuple[Tensor, Tensor]:
-    may_go = removable(question, layer, special).cpu().numpy()
-    coalitions, rows, orders, places = [], [], [], []
+    question: Question, layer: Layer, samples: int, baselines: BaselineStates, may_go: Bool[np.ndarray, "batch token"]
+) -> tuple[Float[Tensor, "batch token"], Float[Tensor, "batch token"]]:
+    sets, solves, counts = [], [], []
     for row, players in enumerate(may_go):
-        positions = np.flatnonzero(players)
-        order = positions[np.array(permutations(question.generator(row), len(positions), samples))]
-        # coalition k of an order: all tokens that stay anyway, and the first k players of the order
-        rank = np.full((samples, len(players)), -1)
-        np.put_along_axis(rank, order, np.arange(len(positions))[None, :], axis=1)
-        present = rank[:, None, :] < np.arange(len(positions) + 1)[None, :, None]
-        packed = np.packbits(present.reshape(-1, len(players)), axis=1)
-        _, first, place = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-        coalitions.append(present.reshape(-1, len(players))[first])
-        places.append(place.reshape(samples, -1) + sum(len(part) for part in coalitions[:-1]))
-        rows.append(np.full(len(first), row))
-        orders.append(order)
-    keep = torch.from_numpy(np.concatenate(coalitions))
-    texts = torch.from_numpy(np.concatenate(rows)).to(question.inputs.ids.device)
-    values = masked_values(question, layer, texts, keep, baselines).double().cpu().numpy()
+        count = int(players.sum())
+        if _all_fit(count, samples):
+            present, solve = _enumerated(count)
+        else:
+            present, solve = _sampled(np.array(permutations(question.generator(row), count, samples)))
+        kept = np.ones((len(present), len(players)), dtype=bool)  # tokens that are no players stay anyway
+        kept[:, players] = present
+        sets.append(kept)
+        solves.append(solve)
+        counts.append(len(present))
+    texts = torch.arange(len(may_go)).repeat_interleave(torch.tensor(counts)).to(question.inputs.ids.device)
+    asked = masked_values(question, layer, texts, torch.from_numpy(np.concatenate(sets)), baselines)
     mean, error = np.zeros(may_go.shape), np.zeros(may_go.shape)
-    for row, (order, place) in enumerate(zip(orders, places, strict=True)):
-        gains = np.zeros((samples, may_go.shape[1]))
-        np.put_along_axis(gains, order, np.diff(values[place], axis=1), axis=1)
-        mean[row] = gains.mean(axis=0)
-        error[row] = gains.std(axis=0, ddof=1) / np.sqrt(samples) if samples > 1 else 0
+    for row, values in enumerate(torch.split(asked.double().cpu(), counts)):
+        mean[row, may_go[row]], error[row, may_go[row]] = solves[row](values.numpy())
     return torch.from_numpy(mean).float(), torch.from_numpy(error).float()
+
+
+def _enumerated(players: int) -> tuple[Bool[np.ndarray, "set player"], Solve]:
+    """All sets, and the mean over all orders of what a player adds."""
+    present = all_sets(players)
+    sizes = present.sum(axis=1)
+
+    def solve(values: Float[np.ndarray, " set"]) -> tuple[np.ndarray, np.ndarray]:
+        mean = np.zeros(players)
+        for player in range(players):
+            without = np.flatnonzero(~present[:, player])
+            orders = np.array([players * comb(players - 1, int(size)) for size in sizes[without]])
+            mean[player] = ((values[without + 2**player] - values[without]) / orders).sum()
+        return mean, np.zeros(players)
+
+    return present, solve
+
+
+def _sampled(orders: Int[np.ndarray, "sample player"]) -> tuple[Bool[np.ndarray, "set player"], Solve]:
+    """The sets that some orders go through, each once, and the mean over these orders of what a player adds."""
+    samples, players = orders.shape
+    # set k of an order: its first k players
+    present = np.argsort(orders, axis=1)[:, None, :] < np.arange(players + 1)[None, :, None]
+    present = present.reshape(-1, players)
+    _, first, index = np.unique(np.packbits(present, axis=1), axis=0, return_index=True, return_inverse=True)
+    index = index.reshape(samples, -1)
+
+    def solve(values: Float[np.ndarray, " set"]) -> tuple[np.ndarray, np.ndarray]:
+        gains = np.zeros((samples, players))
+        np.put_along_axis(gains, orders, np.diff(values[index], axis=1), axis=1)
+        spread = gains.std(axis=0, ddof=1) / np.sqrt(samples) if samples > 1 else np.zeros(players)
+        return gains.mean(axis=0), spread
+
+    return present[first], solve
 
 
 METHOD = Method(
     shapley,
     Meaning("Shapley value", "the token's fair share of f(text) - f(baseline)", signed=True, additive=True),
-    needs="a baseline",
+    needs=("a baseline",),
     cost="samples x tokens forwards a layer at most",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -11,9 +12,15 @@ from whence.errors import UnknownNameError
 from whence.explanation import Layer, Meaning
 from whence.methods.options import at_least
 from whence.methods.question import Method, Question, Scores
+from whence.methods.rounding import summed
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+SUM = Meaning(
+    "SmoothGrad", "how fast the target rises when all features of the state rise alike, averaged over noise",
+    signed=True, additive=False,
+)  # fmt: skip
 
 
 def smooth_grad(
@@ -24,32 +31,24 @@ def smooth_grad(
     Args:
         samples: noisy copies a text.
         noise: the noise's standard deviation, as a share of the range (max - min) of the text's states at the layer.
-        reduce: "norm" (L2) or "sum" of the mean gradient over features.
+        reduce: "norm" (L2) or "sum" of the mean gradient over features; the sum has a sign.
     """
     at_least("samples", samples, 1)
     at_least("noise", noise, 0)
     if reduce not in ("norm", "sum"):
         raise UnknownNameError("reduce", reduce, ["norm", "sum"])
     rows = torch.arange(len(question.inputs), device=question.inputs.ids.device).repeat_interleave(samples)
-    scores = []
+    means = []
     for layer in question.layers:
         h = question.states.at(layer).detach()
         mean = torch.zeros_like(h, dtype=torch.float32)
         noisy = _noisy_states(question, layer, samples, noise)
         for chunk, gradients in question.gradients(layer, rows, lambda chunk: noisy[chunk]):  # noqa: B023
             mean.index_add_(0, rows[chunk], gradients.float() / samples)
-        scores.append(mean.norm(dim=-1) if reduce == "norm" else _sum(mean))
-    return Scores(torch.stack(scores, dim=1))
-
-
-def _sum(gradients: Float[Tensor, "batch token hidden"]) -> Float[Tensor, "batch token"]:
-    """The sum over features, zero where nothing but rounding is left of it.
-
-    Below a LayerNorm the sum is zero in theory (a shift of all features changes nothing), so that without this the
-    scores of BERT's and RoBERTa's word embeddings would be rounding errors.
-    """
-    sums = gradients.sum(dim=-1)
-    return sums.masked_fill(sums.abs() < 1e-5 * gradients.abs().sum(dim=-1), 0.0)
+        means.append(mean)
+    if reduce == "sum":
+        return replace(summed(question, means), meaning=SUM)
+    return Scores(torch.stack([mean.norm(dim=-1) for mean in means], dim=1))
 
 
 def _noisy_states(question: Question, layer: Layer, samples: int, noise: float) -> Float[Tensor, "row token hidden"]:
@@ -70,7 +69,8 @@ METHOD = Method(
         "SmoothGrad", "how fast the target changes when the state moves, averaged over noise", signed=False,
         additive=False, low=0.0,
     ),
-    needs="gradients",
+    needs=("gradients",),
     cost="samples x (1 forward, 1 backward) a layer",
     layers="embeddings",
+    differentiable=False,
 )  # fmt: skip

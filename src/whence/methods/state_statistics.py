@@ -12,7 +12,7 @@ from torch import Tensor
 from whence.errors import InputError, NonFiniteError, UsageError
 from whence.explanation import Layer
 from whence.methods.options import at_least
-from whence.models.batching import Text, encode
+from whence.models.batching import Text, batches, encode, micro_batches
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel, Layers
 
@@ -94,7 +94,7 @@ class StateStatistics:
             raise InputError("texts is a single text", "give a list of texts")
         self.n_texts_, self.moments_ = 0, {}
         layers = model.layers(self.layers)
-        for batch in self._batches(encode(model, text, place) for place, text in enumerate(texts)):
+        for batch in self._batches(model, texts):
             inputs = model.collate(batch)
             states = model.states(inputs)
             for layer in layers:
@@ -129,15 +129,9 @@ class StateStatistics:
         places = "at each position" if self.by_position else "at all positions together"
         return f"statistics of {self.n_texts_} texts, {places}"
 
-    def _batches(self, encodings: Iterable[Encoding]) -> Iterator[list[Encoding]]:
-        """Consecutive texts, as many at a time as the token budget allows."""
-        batch: list[Encoding] = []
-        longest = 0
-        for encoding in encodings:
-            longest = max(longest, len(encoding))
-            if batch and longest * (len(batch) + 1) > self.batch_tokens:
-                yield batch
-                batch, longest = [], len(encoding)
-            batch.append(encoding)
-        if batch:
-            yield batch
+    def _batches(self, model: LayeredModel, texts: Iterable[Text]) -> Iterator[list[Encoding]]:
+        """Consecutive texts, as many at a time as the token budget allows; of these, what may be padded together."""
+        encodings = (encode(model, text, index) for index, text in enumerate(texts))
+        for some in micro_batches(encodings, len, self.batch_tokens):
+            for batch in batches(some, self.batch_tokens, model):
+                yield [some[index] for index in batch]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whence.errors import UsageError
+from whence.metrics.many_comparisons import sign_flip_p_values
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -61,7 +62,7 @@ def bootstrap(
     The same seed draws the same texts, so that intervals of several methods over the same texts go together.
 
     Args:
-        values: one number a text, or one row a text.
+        values: one number per text, or one row per text.
         level: the share of resampled means inside the interval.
         resamples: how often texts are drawn anew.
         seed: makes the draws repeatable.
@@ -78,7 +79,7 @@ def bootstrap(
 
 
 def mean_interval(values: Float[np.ndarray, " text"], **settings: float | int) -> Interval:
-    """The mean of one number a text, with its interval; settings as for `bootstrap`."""
+    """The mean of one number per text, with its interval; settings as for `bootstrap`."""
     low, high = bootstrap(values, **settings)  # type: ignore[arg-type]
     return Interval(float(np.mean(values)), float(low), float(high))
 
@@ -99,12 +100,9 @@ def paired_difference(
     one, other = np.asarray(one, dtype=float), np.asarray(other, dtype=float)
     if one.shape != other.shape or one.ndim != 1:
         raise UsageError(
-            f"{one.shape} and {other.shape} are not one number a text each", "compare results on the same texts"
+            f"{one.shape} and {other.shape} are not one number per text each", "compare results on the same texts"
         )
     differences = one - other
     low, high = bootstrap(differences, level=level, resamples=resamples, seed=seed)
-    signs = np.random.default_rng(seed).integers(0, 2, (resamples, len(differences)), dtype=np.int8) * 2 - 1
-    flipped = signs @ differences
-    seen = abs(differences.sum())
-    p_value = (1 + int((np.abs(flipped) >= seen - 1e-12).sum())) / (1 + resamples)
+    p_value = float(sign_flip_p_values(differences[:, None], flips=resamples, seed=seed)[0])
     return Difference(float(differences.mean()), float(low), float(high), p_value, len(differences))

@@ -38,18 +38,18 @@ def token_totals(
             as `DocumentFrequencies.idf`; by default every token weighs the same.
         normalise: divide a text's scores by the sum of their absolute values first, so that every text counts alike.
         repeats: a token that comes several times in a text counts with the "sum" of its scores, or with their "mean"
-            where all its places hold the one score of the token (decoded scores).
+            where all its occurrences hold the one score of the token (decoded scores).
     """
     if repeats not in ("sum", "mean"):
         raise UnknownNameError("way to count repeats", repeats, ["sum", "mean"])
     totals: dict[str, dict[str, float]] = {}
     for explanation in explanations:
-        places: dict[str, list[float]] = {}
+        occurrences: dict[str, list[float]] = {}
         for token, score in zip(explanation.tokens, explanation.row(layer).tolist(), strict=True):
             if not token.special:
-                places.setdefault(token.text, []).append(score)
+                occurrences.setdefault(token.text, []).append(score)
         gather = sum if repeats == "sum" else np.mean
-        scores = {token: float(gather(found)) for token, found in places.items()}
+        scores = {token: float(gather(found)) for token, found in occurrences.items()}
         size = sum(abs(score) for score in scores.values()) if normalise else 1.0
         of_class = totals.setdefault(explanation.prediction.label, {})
         for name, score in scores.items():

@@ -20,5 +20,5 @@ def gini(weights: Float[np.ndarray, " token"]) -> float:
     total = sizes.sum()
     if not len(sizes) or total == 0 or not np.isfinite(total):
         return float("nan")
-    places = np.arange(1, len(sizes) + 1)
-    return float(((2 * places - len(sizes) - 1) @ sizes) / (len(sizes) * total))
+    ranks = np.arange(1, len(sizes) + 1)
+    return float(((2 * ranks - len(sizes) - 1) @ sizes) / (len(sizes) * total))

@@ -2,51 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor
 
 from whence.errors import InputError
-from whence.models.inputs import Encoding
+from whence.models.inputs import Encoding, collate
 from whence.models.layered import LayeredModel
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts (question and context, premise and hypothesis)."""
+Item = TypeVar("Item")
+
+SOME_PADDING = 8  # tokens: enough to be noticed, and soon read
+_READS_PADDING: WeakKeyDictionary[LayeredModel, bool] = WeakKeyDictionary()
 
 
-def encode(model: LayeredModel, text: Any, place: int) -> Encoding:
-    """The text at `place` of a list as the model reads it; an empty one is an error."""
+def encode(model: LayeredModel, text: Any, index: int) -> Encoding:
+    """The text at `index` of a list as the model reads it; an empty one is an error."""
     first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
     if not isinstance(first, str) or not isinstance(second, (str, type(None))):
         raise InputError(
-            f"text {place} is {type(text).__name__}, not a string or a pair of strings",
+            f"text {index} is {type(text).__name__}, not a string or a pair of strings",
             "give a string, or two as ('text', 'pair')",
         )
     encoding = model.encode(first, second)
     if all(token.word is None for token in encoding.tokens):
         shown = "empty" if not first.strip() else f"{shortened(first)!r}, of which no token is left"
-        raise InputError(f"text {place} is {shown}: there is nothing to explain", "give a text with at least one word")
+        raise InputError(f"text {index} is {shown}: there is nothing to explain", "give a text with at least one word")
     return encoding
 
 
-def batches(encodings: Sequence[Encoding], batch_tokens: int) -> Iterator[list[int]]:
-    """Places of texts of similar length, as many at a time as the token budget allows.
+def micro_batches(
+    items: Iterable[Item], length: Callable[[Item], int], batch_tokens: int, *, equal: bool = False
+) -> Iterator[list[Item]]:
+    """Items as they come, as many at a time as the token budget allows, padding included; sort them to pad less.
 
-    Once a batch is a quarter full, a text so long that a sixth of the batch would be padding begins another.
+    Once a batch is a quarter full, an item that would make a sixth of it padding begins another; if lengths must be
+    `equal`, any item of another length does.
     """
-    batch: list[int] = []
-    held = 0  # tokens in the batch, padding left out
-    for place in sorted(range(len(encodings)), key=lambda place: len(encodings[place])):
-        length = len(encodings[place])
-        padded = length * (len(batch) + 1)
-        if batch and (padded > batch_tokens or (4 * held > batch_tokens and 5 * padded > 6 * (held + length))):
+    batch: list[Item] = []
+    held = longest = 0  # tokens in the batch, padding left out, and those of its longest item
+    for item in items:
+        size = length(item)
+        padded = max(longest, size) * (len(batch) + 1)
+        wasteful = 4 * held > batch_tokens and 5 * padded > 6 * (held + size)
+        if batch and (padded > batch_tokens or wasteful or (equal and size != longest)):
             yield batch
-            batch, held = [], 0
-        batch.append(place)
-        held += length
+            batch, held, longest = [], 0, 0
+        batch.append(item)
+        held, longest = held + size, max(longest, size)
     if batch:
         yield batch
+
+
+def batches(encodings: Sequence[Encoding], batch_tokens: int, model: LayeredModel | None = None) -> Iterator[list[int]]:
+    """Indices of texts of similar length, or of the same where the model reads its padding, shortest first."""
+    order = sorted(range(len(encodings)), key=lambda index: len(encodings[index]))
+    equal = model is not None and reads_padding(model, encodings)
+    return micro_batches(order, lambda index: len(encodings[index]), batch_tokens, equal=equal)
+
+
+def reads_padding(model: LayeredModel, encodings: Sequence[Encoding]) -> bool:
+    """Whether the model says other things of a text that is padded: looked at once, on the first texts that differ in
+    length.
+
+    MobileBERT embeds a token together with its neighbours, padding among them; a net that reads from right to left
+    may start there.
+    """
+    if model not in _READS_PADDING:
+        texts = sorted(encodings, key=len)
+        if not texts or len(texts[0]) == len(texts[-1]):
+            return False
+        longer = next((text for text in texts if len(text) >= len(texts[0]) + SOME_PADDING), texts[-1])
+        alone, beside = (_said(model, some) for some in ([texts[0]], [texts[0], longer]))
+        _READS_PADDING[model] = any(_differ(*pair) for pair in zip(alone, beside, strict=True))
+    return _READS_PADDING[model]
+
+
+def _said(model: LayeredModel, encodings: Sequence[Encoding]) -> tuple[Tensor, Tensor]:
+    """The states of the first text's last layer, and its logits, at real tokens."""
+    read_at = [0] * len(encodings) if model.reading.one_position else None
+    states = model.states(collate(encodings, model.tokenizer.padding, read_at, model.device))
+    own = slice(len(encodings[0]))
+    return states.hidden[-1][0, own], states.logits[0, own] if states.logits.ndim == 3 else states.logits[0]
+
+
+def _differ(alone: Tensor, padded: Tensor) -> bool:
+    """By more than rounding, relative to the largest number."""
+    distance = (alone.double() - padded.double()).abs().max()
+    return bool(distance > alone.double().abs().max() * torch.finfo(alone.dtype).eps ** 0.5)
 
 
 def usual_batch_tokens(model: LayeredModel) -> int:

@@ -9,6 +9,8 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
+from whence.store import content_key
+
 SAMPLES = 16  # numbers a tensor
 HALVES = (torch.bfloat16, torch.float16)
 _CHANGED: WeakSet[nn.Module] = WeakSet()
@@ -22,6 +24,11 @@ def fingerprint(module: nn.Module) -> dict[str, Tensor]:
         places = torch.linspace(0, flat.numel() - 1, min(SAMPLES, flat.numel()), dtype=torch.float64)
         found[name] = flat[places.long().to(flat.device)].float().cpu()
     return found
+
+
+def weights_key(module: nn.Module) -> str:
+    """A digest of every parameter and buffer, by name: where the module was loaded from plays no part in it."""
+    return content_key(dict([*module.named_parameters(), *module.named_buffers()]))
 
 
 def first_difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> str | None:

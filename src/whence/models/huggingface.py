@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +16,7 @@ from whence.models.head import Head, OwnHead
 from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, padding_of_config, text_config
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
+from whence.models.own_thread import config_says, in_this_thread
 from whence.models.stack import Stack
 from whence.models.vocabulary import VocabularyLabels
 from whence.tasks import TASKS
@@ -194,7 +194,7 @@ def _vocabulary_read_at(model: PreTrainedModel, inputs: Inputs) -> Iterator[None
         hidden, *rest = args
         return (hidden[rows, inputs.read_at][:, None], *rest)
 
-    handle = head.register_forward_pre_hook(keep_one)
+    handle = head.register_forward_pre_hook(in_this_thread(keep_one))
     try:
         yield
     finally:
@@ -207,21 +207,13 @@ def _padding_known(model: PreTrainedModel, inputs: Inputs) -> Iterator[Int[Tenso
 
     There the ids come padded with one that none of the texts uses, and config names it for the time of the call.
     """
-    config = text_config(model)
     if len(inputs) == 1 or padding_of_config(model) is not None:
         yield inputs.ids
         return
-    absent = object()
-    before = config.__dict__.get("pad_token_id", absent)
     used = set(inputs.ids[inputs.mask].tolist())
-    config.pad_token_id = next(number for number in range(len(used) + 1) if number not in used)
-    try:
-        yield inputs.ids.masked_fill(~inputs.mask, config.pad_token_id)
-    finally:
-        if before is absent:
-            del config.pad_token_id
-        else:
-            config.pad_token_id = before
+    unused = next(number for number in range(len(used) + 1) if number not in used)
+    with config_says(text_config(model), "pad_token_id", unused):
+        yield inputs.ids.masked_fill(~inputs.mask, unused)
 
 
 def _attentions(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "batch attention_head query key"]]:
@@ -255,18 +247,11 @@ def _hooks_as_found(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def readable_attention(model: PreTrainedModel) -> Iterator[None]:
     """An attention that gives its weights: the plain one in place of a fused kernel, and any other as it is."""
-    parts: list[Any] = [part for part in model.modules() if hasattr(part, "config")]
-    configs = {id(part.config): part.config for part in parts if hasattr(part.config, "_attn_implementation_internal")}
-    before = {key: config._attn_implementation_internal for key, config in configs.items()}
-    loud = logging.getLogger("transformers.modeling_utils")
-    level = loud.level
-    loud.setLevel(logging.ERROR)
-    try:
-        name = str(model.config._attn_implementation)
+    parts: list[Any] = [part for part in model.modules() if hasattr(part, "_can_set_attn_implementation")]
+    configs = {id(part.config): part.config for part in parts if part._can_set_attn_implementation()}
+    name = str(model.config._attn_implementation)
+    with ExitStack() as stack:
         if name.startswith(("sdpa", "flash", "flex", "paged")) or "/" in name:  # with "/": a kernel from the hub
-            model.set_attn_implementation("eager")
+            for config in configs.values():
+                stack.enter_context(config_says(config, "_attn_implementation", "eager"))
         yield
-    finally:
-        loud.setLevel(level)
-        for key, config in configs.items():
-            config._attn_implementation_internal = before[key]

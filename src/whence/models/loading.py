@@ -32,6 +32,7 @@ ACCESS = ("trust_remote_code", "token", "cache_dir", "local_files_only", "gguf_f
 LANGUAGE_TASKS = tuple(name for name, reading in TASKS.items() if reading.one_position)
 
 
+@torch.inference_mode(False)  # weights made inside of it could never have gradients
 def load(
     source: Source = "sentiment",
     tokenizer: PreTrainedTokenizerBase | Tokenizer | None = None,
@@ -101,6 +102,11 @@ def _wrap(
     module = getattr(module, "_orig_mod", module)  # a compiled module would not see its blocks replaced
     if hasattr(next(module.children(), None), "auto_model") and hasattr(module, "tokenizer"):
         module, tokenizer, task = _sentence_transformer(module, tokenizer, task)
+    if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        raise UsageError(
+            f"{type(module).__name__} runs copies of the model, whose states nobody can see",
+            "give the model inside it: whence.load(model.module, tokenizer)",
+        )
     if tokenizer is None:
         raise UsageError("a loaded model needs its tokenizer", "whence.load(model, tokenizer)")
     if hasattr(module, "config") and hasattr(module, "get_input_embeddings"):
@@ -201,7 +207,8 @@ def _by_name(
             raise UsageError(f"{name!r} is embedded and comes as it is", "leave out task, revision and other options")
         model, tokenizer, masked_lm_head = load_embedded(name)
         head = module_head(masked_lm_head, model.config.hidden_size, name=f"whence/{name}", ours=True)
-        return wrap_hugging_face(model, tokenizer, head=head)
+        wrapped = wrap_hugging_face(model, tokenizer, head=head)
+        return replace(wrapped, record=replace(wrapped.record, embedded=name))
     if name.endswith(".gguf") and Path(name).expanduser().is_file():
         options = {"gguf_file": Path(name).name, **options}
         name = str(Path(name).expanduser().parent)

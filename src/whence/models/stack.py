@@ -4,6 +4,9 @@ The model runs its own forward, so that masks, positions, final norm and head st
 blocks' `forward` is wrapped: to record a state, to put another state in its place, or to hand a given state on without
 running the block at all. Layers are counted by calls, not by modules, because ALBERT calls one block many times; and a
 state is what the next block is given, not what the last one returned, because DeBERTa-v2 puts a convolution in between.
+
+All of this acts in the thread that asked for it: another thread that calls the model meanwhile runs it as it is. A
+framework that moves the blocks to threads of its own is found out, because then nobody sees them called.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -21,6 +24,7 @@ from torch import Tensor, nn
 
 from whence.errors import ModelError
 from whence.explanation import Layer
+from whence.models.own_thread import in_this_thread
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -76,7 +80,8 @@ class Stack:
             return output
 
         with ExitStack() as stack:
-            handle = self.embedding.register_forward_hook(keep_embeddings)
+            self._check_differentiable()
+            handle = self.embedding.register_forward_hook(in_this_thread(keep_embeddings))
             stack.callback(handle.remove)
             stack.enter_context(self._wrapped(run))
             yield trace
@@ -124,46 +129,65 @@ class Stack:
         first = [state if layer == lowest else hidden[0] for layer, state in zip(layers, hidden, strict=True)]
         with ExitStack() as stack:
             stack.enter_context(self.resuming(lowest, torch.cat(first)))
-            for place, (layer, state) in enumerate(zip(layers, hidden, strict=True)):
+            for copy, (layer, state) in enumerate(zip(layers, hidden, strict=True)):
                 if layer != lowest:
-                    stack.enter_context(self.changing(layer, _with_copy(place, state)))
+                    stack.enter_context(self.changing(layer, _with_copy(copy, state)))
             yield
 
     @contextmanager
     def changing(self, layer: Layer, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
         """Inside, a forward pass goes on with `change` of its own state of `layer`: one pass that reads and writes."""
-        if layer == "embeddings":
-            handle = self.embedding.register_forward_hook(lambda module, args, output: change(output))
-            try:
-                yield
-            finally:
-                handle.remove()
-            return
+        self._check_differentiable()
         calls = 0
         replaced: Tensor | None = None
         changed: Tensor | None = None
 
+        def change_embeddings(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+            nonlocal changed
+            changed = change(output)
+            return changed
+
         def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
             nonlocal calls, replaced, changed
             calls += 1
-            if calls == layer + 1:
+            if calls - 1 == layer:
+                _check_not_computed_again()
                 replaced = args[0] if args else kwargs[name]
                 changed = change(replaced)
                 return forward(changed, *args[1:], **{key: value for key, value in kwargs.items() if key != name})
             output = forward(*args, **kwargs)
             if calls == layer == self.n_layers:
-                state = change(self._state_of(output))
-                return state if isinstance(output, Tensor) else (state, *output[1:])
+                _check_not_computed_again()
+                changed = change(self._state_of(output))
+                return changed if isinstance(output, Tensor) else (changed, *output[1:])
             return output
 
         def see_it_too(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(changed if replaced is not None and each is replaced else each for each in args)
 
         with ExitStack() as stack:
-            for module in self.beside if layer == 0 else ():
-                stack.callback(module.register_forward_pre_hook(see_it_too).remove)
-            stack.enter_context(self._wrapped(run))
+            if layer == "embeddings":
+                handle = self.embedding.register_forward_hook(in_this_thread(change_embeddings))
+                stack.callback(handle.remove)
+            else:
+                for module in self.beside if layer == 0 else ():
+                    stack.callback(module.register_forward_pre_hook(in_this_thread(see_it_too)).remove)
+                stack.enter_context(self._wrapped(run))
             yield
+        if changed is None:
+            raise ModelError(
+                f"the forward pass never came to layer {layer} in this thread, so no state could be put in",
+                "explain the model as it is, not wrapped by DataParallel or torch.compile",
+            )
+
+    def _check_differentiable(self) -> None:
+        """Refuse gradients where torch itself would, with a reason."""
+        weights = (next(part.parameters(), None) for part in (self.embedding, *self.blocks))
+        if torch.is_grad_enabled() and any(weight is not None and weight.is_inference() for weight in weights):
+            raise ModelError(
+                "the model was made inside torch.inference_mode(), so torch refuses gradients through its weights",
+                "load it outside of inference_mode, or use a method without gradients, such as leave_one_out",
+            )
 
     def _state_of(self, output: Any) -> Tensor:
         """A block returns its state bare or first in a tuple, depending on the family."""
@@ -178,7 +202,7 @@ class Stack:
 
     @contextmanager
     def _wrapped(self, run: Callable[..., Any]) -> Iterator[None]:
-        """Give every block a forward that goes through `run`, and take it away again whatever happens."""
+        """Give every block a forward that, in this thread, goes through `run`, and take it away whatever happens."""
         before = [(block, block.__dict__.get("forward", _ABSENT)) for block in self.blocks]
         try:
             for block in self.blocks:
@@ -194,19 +218,39 @@ class Stack:
     @staticmethod
     def _wrapper(forward: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
         name = next(iter(inspect.signature(forward).parameters))
-        return lambda *args, **kwargs: run(forward, args, kwargs, name)
+        owner = threading.get_ident()
+
+        def either(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != owner:
+                return forward(*args, **kwargs)
+            return run(forward, args, kwargs, name)
+
+        return either
 
 
-def _with_copy(place: int, state: Float[Tensor, "batch token hidden"]) -> Callable[[Tensor], Tensor]:
-    """Puts `state` in the place of one of the copies that lie one after another in a batch."""
-    rows = slice(place * len(state), (place + 1) * len(state))
+def _check_not_computed_again() -> None:
+    """Refuse gradient checkpointing: in the backward pass it would run a block again, without the state put in."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    if torch.is_grad_enabled() and hooks is not None and hooks[0].__module__ == "torch.utils.checkpoint":
+        raise ModelError(
+            "a block runs under gradient checkpointing, which would compute it again from another state",
+            "switch checkpointing off in evaluation mode, or use a method without gradients, such as leave_one_out",
+        )
+
+
+def _with_copy(copy: int, state: Float[Tensor, "batch token hidden"]) -> Callable[[Tensor], Tensor]:
+    """Puts `state` where one of the copies is that lie one after another in a batch."""
+    rows = slice(copy * len(state), (copy + 1) * len(state))
     return lambda own: torch.cat([own[: rows.start], state.to(own), own[rows.stop :]])
 
 
 class AsFound:
     """Evaluation mode and frozen weights inside; afterwards every flag as it was, also after an exception.
 
-    One thread at a time; entering again from inside changes nothing. `as_found` makes one.
+    Parts compiled by `Module.compile` run as they are written, since a compiled model shows its blocks to nobody, and
+    autocast is off: the model computes in its own dtype. One thread at a time; entering again from inside changes
+    nothing. Flags belong to the module, so another thread that runs the model meanwhile sees evaluation mode, frozen
+    weights and nothing compiled: its answers are right, but it cannot train. `as_found` makes one.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -223,16 +267,24 @@ class AsFound:
             self._entered = True
             modes = [(part, part.training) for part in self._module.modules()]
             flags = [(parameter, parameter.requires_grad) for parameter in self._module.parameters()]
+            compiled = [(part, part._compiled_call_impl) for part, _ in modes if part._compiled_call_impl is not None]
             recurrent = any(isinstance(part, nn.RNNBase) for part, _ in modes)
             try:
                 self._module.eval()
                 for parameter, _ in flags:
                     parameter.requires_grad_(False)
-                # cuDNN refuses the backward pass of a recurrent net in evaluation mode
-                with torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext():
+                for part, _ in compiled:
+                    part._compiled_call_impl = part._call_impl
+                with ExitStack() as stack:
+                    for kind in {"cpu", *(parameter.device.type for parameter, _ in flags)} - {"meta"}:
+                        stack.enter_context(torch.autocast(kind, enabled=False))
+                    if recurrent:  # cuDNN refuses the backward pass of a recurrent net in evaluation mode
+                        stack.enter_context(torch.backends.cudnn.flags(enabled=False))
                     yield
             finally:
                 self._entered = False
+                for part, call in compiled:
+                    part._compiled_call_impl = call
                 for part, training in modes:
                     part.training = training
                 for parameter, flag in flags:

@@ -15,13 +15,12 @@ from rich.text import Text
 from whence.attention.attention_maps import AttentionLayer
 from whence.attention.audit_record import Agreement, AttentionAudit
 from whence.errors import UnknownNameError
-from whence.render.figure import AGAINST, FOR, SMALL, TINY, WIDTH
+from whence.render.figure import AGAINST, AS_IS, FOR, SMALL, TINY, WIDTH
 from whence.render.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_AS_IS: dict[str, Any] = {"parse_math": False, "usetex": False}
 _LOOKERS = {
     "all": "from all tokens, averaged",
     "first": "from the first token",
@@ -128,7 +127,7 @@ def plot_agreement(audit: AttentionAudit, ax: Axes | None = None) -> Axes:
     ax.tick_params(labelsize=SMALL, length=2)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(fontsize=TINY, frameon=False, ncols=2, loc="best")
-    ax.set_title(visible(f"{audit.model.id}, {audit.n_texts} texts"), fontsize=SMALL, loc="left", **_AS_IS)
+    ax.set_title(visible(f"{audit.model.id}, {audit.n_texts} texts"), fontsize=SMALL, loc="left", **AS_IS)
     return ax
 
 

@@ -1,4 +1,4 @@
-"""What layers keep, on matplotlib axes: the frames of `whence.learned.analyses` as figures."""
+"""What layers keep, on matplotlib axes: the frames of `whence.learned.diffmask.analyses` as figures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.render.figure import FOR, ROW_HEIGHT, SMALL, TINY, WIDTH
+from whence.render.figure import FOR, ROW_HEIGHT, SMALL, TINY, layer_ticks, new_axes
 from whence.render.visible import visible
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ LINE_STYLES = ("-", "--", ":", "-.")
 
 
 def plot_layers_kept(frame: pandas.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw how many layers keep a token, a row a group: dot the mean, thick line its interval, thin line one sd.
+    """Draw how many layers keep a token, a row per group: dot the mean, thick line its interval, thin line one sd.
 
     Args:
-        frame: what `whence.learned.analyses.layers_kept` gives.
+        frame: what `whence.learned.diffmask.analyses.layers_kept` gives.
         ax: where to draw; new axes if none are given.
     """
-    ax = ax or _axes(0.7 + 1.5 * ROW_HEIGHT * len(frame))
+    ax = ax or new_axes(0.7 + 1.5 * ROW_HEIGHT * len(frame))
     rows = np.arange(len(frame))
     ax.hlines(rows, frame["mean"] - frame["sd"], frame["mean"] + frame["sd"], color="0.7", linewidth=0.8)
     ax.hlines(rows, frame["low"], frame["high"], color=FOR, linewidth=3)
@@ -37,25 +37,25 @@ def plot_layers_kept(frame: pandas.DataFrame, ax: Axes | None = None) -> Axes:
     ax.set_xlim(0, n_layers)
     ax.set_xlabel(f"layers that keep a token, of {n_layers}", fontsize=SMALL)
     ax.grid(axis="x", color="0.92", linewidth=0.6)
-    _plain(ax)
+    _frame(ax)
     return ax
 
 
 def plot_keep_by_layer(frame: pandas.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw the keep probability from layer to layer, a line a group, with its interval as a band.
+    """Draw the keep probability from layer to layer, a line per group, with its interval as a band.
 
     Args:
-        frame: what `whence.learned.analyses.keep_by_layer` gives.
+        frame: what `whence.learned.diffmask.analyses.keep_by_layer` gives.
         ax: where to draw; new axes if none are given.
     """
-    ax = ax or _axes(max(2.3, 0.6 + ROW_HEIGHT * frame["group"].nunique()))
+    ax = ax or new_axes(max(2.3, 0.6 + ROW_HEIGHT * frame["group"].nunique()))
     for number, (group, rows) in enumerate(frame.groupby("group", sort=False)):
         colour = LINE_COLOURS[number % len(LINE_COLOURS)]
         style = LINE_STYLES[number // len(LINE_COLOURS) % len(LINE_STYLES)]
-        places = np.arange(len(rows))
-        ax.plot(places, rows["mean"], style, color=colour, linewidth=1.3, label=visible(str(group)))
-        ax.fill_between(places, rows["low"], rows["high"], color=colour, alpha=0.18, linewidth=0)
-    _layer_ticks(ax, list(dict.fromkeys(frame["layer"])))
+        columns = np.arange(len(rows))
+        ax.plot(columns, rows["mean"], style, color=colour, linewidth=1.3, label=visible(str(group)))
+        ax.fill_between(columns, rows["low"], rows["high"], color=colour, alpha=0.18, linewidth=0)
+    layer_ticks(ax, list(dict.fromkeys(frame["layer"])))
     ax.set_ylim(-0.02, 1.02)
     ax.set_ylabel("mean keep probability", fontsize=SMALL)
     ax.grid(axis="y", color="0.92", linewidth=0.6)
@@ -64,15 +64,15 @@ def plot_keep_by_layer(frame: pandas.DataFrame, ax: Axes | None = None) -> Axes:
     )
     for text in legend.get_texts():
         text.set_parse_math(False)
-    _plain(ax)
+    _frame(ax)
     return ax
 
 
 def plot_dropped_by_layer(frame: pandas.DataFrame, ax: Axes | None = None) -> Axes:
-    """Draw which share of a group's tokens is dropped at which layer, a row a group; the last column are those kept.
+    """Draw which share of a group's tokens is dropped at which layer, a row per group; the last column are those kept.
 
     Args:
-        frame: what `whence.learned.analyses.dropped_by_layer` gives.
+        frame: what `whence.learned.diffmask.analyses.dropped_by_layer` gives.
         ax: where to draw; new axes if none are given.
     """
     from matplotlib.colors import LinearSegmentedColormap
@@ -80,14 +80,14 @@ def plot_dropped_by_layer(frame: pandas.DataFrame, ax: Axes | None = None) -> Ax
     layers = list(dict.fromkeys(frame["layer"]))
     groups = list(dict.fromkeys(frame["group"]))
     shares = frame["mean"].to_numpy().reshape(len(groups), len(layers))
-    ax = ax or _axes(0.8 + 1.3 * ROW_HEIGHT * len(groups))
+    ax = ax or new_axes(0.8 + 1.3 * ROW_HEIGHT * len(groups))
     edges = np.append(np.arange(len(layers)) - 0.5, [len(layers) - 1.1, len(layers) - 0.1])
     spaced = np.insert(shares, len(layers) - 1, np.nan, axis=1)  # a gap before those that no layer drops
     colours = LinearSegmentedColormap.from_list("share", ["white", FOR])
     mesh = ax.pcolormesh(
         edges, np.arange(len(groups) + 1) - 0.5, spaced, cmap=colours, vmin=0, edgecolors="0.92", linewidth=0.4
     )
-    _layer_ticks(ax, layers[:-1])
+    layer_ticks(ax, layers[:-1])
     ax.set_xticks([*ax.get_xticks(), len(layers) - 0.6], [*(t.get_text() for t in ax.get_xticklabels()), "kept"])
     ax.set_xlabel("layer that drops a token", fontsize=SMALL)
     ax.set_yticks(np.arange(len(groups)), [visible(str(name)) for name in groups], fontsize=SMALL, parse_math=False)
@@ -101,21 +101,7 @@ def plot_dropped_by_layer(frame: pandas.DataFrame, ax: Axes | None = None) -> Ax
     return ax
 
 
-def _axes(height: float) -> Axes:
-    from matplotlib import pyplot
-
-    _, ax = pyplot.subplots(figsize=(WIDTH, height), layout="constrained")
-    return ax
-
-
-def _layer_ticks(ax: Axes, layers: list[object]) -> None:
-    step = -(-len(layers) // 14)
-    places = range(0, len(layers), step)
-    ax.set_xticks(places, [str(layers[place]).replace("embeddings", "e") for place in places])
-    ax.set_xlabel("layer (e: word embeddings)" if "embeddings" in layers else "layer", fontsize=SMALL)
-
-
-def _plain(ax: Axes) -> None:
+def _frame(ax: Axes) -> None:
     ax.set_axisbelow(True)
     ax.tick_params(length=0, labelsize=SMALL)
     ax.spines[["top", "right"]].set_visible(False)

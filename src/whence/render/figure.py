@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Layer
 from whence.render.rows import MOST_ROWS, Row, rows_of, strongest
-from whence.render.visible import visible
+from whence.render.visible import shortened, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ ROW_HEIGHT = 0.145
 SMALL, TINY = 7, 6  # points
 
 # User text is never mathematics: "$" is a dollar sign, with or without a TeX installation.
-_AS_IS: dict[str, Any] = {"parse_math": False, "usetex": False}
+AS_IS: dict[str, Any] = {"parse_math": False, "usetex": False}
 
 
 def plot(explanation: Explanation, ax: Axes | None = None) -> Axes:
@@ -31,22 +31,18 @@ def plot(explanation: Explanation, ax: Axes | None = None) -> Axes:
     """
     every = rows_of(explanation, words=False)
     rows, left_out = strongest(every, MOST_ROWS)
-    if ax is None:
-        from matplotlib import pyplot
-
-        height = 0.75 + ROW_HEIGHT * len(rows)
-        _, ax = pyplot.subplots(figsize=(WIDTH, height), layout="constrained")
+    ax = ax or new_axes(0.75 + ROW_HEIGHT * len(rows))
     draw = _bars if len(explanation.layers) == 1 else _heat_map
     draw(explanation, rows, ax)
-    ax.set_yticks(np.arange(len(rows)), [_shortened(row.label, 18) for row in rows], fontsize=SMALL, **_AS_IS)
+    ax.set_yticks(np.arange(len(rows)), [shortened(row.label, 18) for row in rows], fontsize=SMALL, **AS_IS)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     for tick, row in zip(ax.get_yticklabels(), rows, strict=True):
         tick.set_color("0.5" if row.special else "black")
     if left_out:
         ax.set_ylabel(f"the {len(rows)} strongest of {len(every)} tokens", fontsize=SMALL)
     ax.tick_params(length=0, labelsize=SMALL)
-    title = [visible(f"predicted: {explanation.prediction}"), visible(f"explained: {explanation.target}")]
-    ax.set_title("\n".join(_shortened(line, 60) for line in title), fontsize=SMALL, loc="left", **_AS_IS)
+    title = (f"predicted: {explanation.prediction}", f"explained: {explanation.target}")
+    ax.set_title("\n".join(shortened(line, 60) for line in title), fontsize=SMALL, loc="left", **AS_IS)
     return ax
 
 
@@ -62,17 +58,11 @@ def _heat_map(explanation: Explanation, rows: Sequence[Row], ax: Axes) -> None:
         np.arange(scores.shape[1] + 1) - 0.5, np.arange(len(rows) + 1) - 0.5, scores, cmap=colours,
         vmin=-full if signed else 0, vmax=full, edgecolors="0.92", linewidth=0.4,
     )  # fmt: skip
-    places = range(0, len(explanation.layers), -(-len(explanation.layers) // 16))
-    ax.set_xticks(
-        places, [str(explanation.layers[place]).replace("embeddings", "e") for place in places], fontsize=SMALL
-    )
-    said = {"embeddings": "e: word embeddings", 0: "0: embedding output"}
-    about = ", ".join(said[layer] for layer in explanation.layers if layer in said)
-    ax.set_xlabel(f"layer ({about})" if about else "layer", fontsize=SMALL)
+    layer_ticks(ax, explanation.layers)
     ax.spines[:].set_visible(False)
     beyond = bool((np.abs(scores) > full).any())  # special tokens may: they do not set the scale
     bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02, fraction=0.05, extend=_extend(beyond, signed))
-    bar.set_label(visible(explanation.meaning.name), fontsize=SMALL, **_AS_IS)
+    bar.set_label(visible(explanation.meaning.name), fontsize=SMALL, **AS_IS)
     bar.ax.tick_params(labelsize=TINY, length=2)
     bar.outline.set_visible(False)
 
@@ -95,9 +85,20 @@ def _bars(explanation: Explanation, rows: Sequence[Row], ax: Axes) -> None:
     )  # fmt: skip
     ax.locator_params(axis="x", nbins=5)
     ax.axvline(0, color="0.3", linewidth=0.6)
-    ax.set_xlabel(f"{visible(explanation.meaning.name)} (layer {explanation.layers[0]})", fontsize=SMALL, **_AS_IS)
+    ax.set_xlabel(f"{visible(explanation.meaning.name)} (layer {explanation.layers[0]})", fontsize=SMALL, **AS_IS)
     ax.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _shortened(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def new_axes(height: float, width: float = WIDTH) -> Axes:
+    from matplotlib import pyplot
+
+    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def layer_ticks(ax: Axes, layers: Sequence[Layer]) -> None:
+    """Names of layers below their columns; of many every second, third … one."""
+    columns = range(0, len(layers), -(-len(layers) // 16))
+    ax.set_xticks(columns, [str(layers[column]).replace("embeddings", "e") for column in columns], fontsize=SMALL)
+    said: dict[Layer, str] = {"embeddings": "e: word embeddings", 0: "0: embedding output"}
+    about = ", ".join(said[layer] for layer in layers if layer in said)
+    ax.set_xlabel(f"layer ({about})" if about else "layer", fontsize=SMALL)

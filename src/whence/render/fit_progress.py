@@ -18,8 +18,8 @@ from whence.render.visible import visible
 
 if TYPE_CHECKING:
     from whence.learned.diffmask import DiffMask
-    from whence.learned.fit import Progress as Standing
-    from whence.learned.validation import LayerResult
+    from whence.learned.diffmask.standing import Standing
+    from whence.learned.diffmask.validation import LayerResult
 
 
 @contextmanager

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.engine.result import GameResult, Measure
-from whence.render.figure import SMALL, WIDTH
+from whence.engine.result import GameResult
+from whence.metrics.answered import Measure
+from whence.render.figure import AS_IS, SMALL, new_axes
 from whence.render.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_AS_IS: dict[str, Any] = {"parse_math": False, "usetex": False}
 _HEIGHT = 2.6
 
 
@@ -31,10 +31,7 @@ def plot_curve(
 
     `line` goes to matplotlib's `plot` (color, linestyle, ...).
     """
-    if ax is None:
-        from matplotlib import pyplot
-
-        _, ax = pyplot.subplots(figsize=(WIDTH, _HEIGHT), layout="constrained")
+    ax = ax or new_axes(_HEIGHT)
     curve = result.curve(measure)
     percent = 100 * np.array(curve.grid)
     drawn = ax.plot(percent, curve.mean, label=visible(label or str(result.settings["method"])), **line)[0]
@@ -57,5 +54,5 @@ def plot_curves(results: Mapping[str, GameResult], ax: Axes | None = None, *, me
         raise ValueError("there is no curve to draw")
     legend = ax.legend(fontsize=SMALL - 1, frameon=False)
     for text in legend.get_texts():
-        text.set(**_AS_IS)
+        text.set(**AS_IS)
     return ax

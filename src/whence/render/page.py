@@ -1,36 +1,36 @@
-"""Explanations as one self-contained page: markup, style and script from `report/`, texts and scores as data.
+"""Explanations and lenses as one page: each model, method and text once, and all that is drawn already worked out.
 
-Nothing of a text, a label or an option ever becomes markup: all of it travels as JSON inside a script element that the
-browser does not run, and the page's own script, the only one its security policy lets run, sets it as text.
+The page's scripts, in `pages/report`, only draw. Words are gathered, drops found and methods compared here.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
 import json
-import math
-import re
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
-from importlib.resources import files
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whence.errors import UsageError
-from whence.explanation import Explanation, Prediction, Token
+from whence.explanation import Explanation, Layer, ModelRecord, Prediction
+from whence.learned.diffmask.analyses import dropped_at
+from whence.metrics.rank_correlation import kendall_tau
+from whence.render.rows import Piece, blanks_shown, pieces_of, score_table
+from whence.render.shell import finite, framed, packed, shell
+from whence.render.visible import shortened, unseen, visible
+from whence.render.wording import cost_words, options_words, range_words
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
     from whence.lens import Lens
 
-SCHEMA = "whence.page/1"
+SCHEMA = "whence.page/2"
 TITLE = "Which words the decision rests on"
-SCRIPTS = ("begin", "reading", "scores", "text", "map", "lens", "list", "frame", "export", "report")
-_HEIGHT = 760  # pixels of a notebook's output
+SCRIPTS = ("reading", "scores", "text", "map", "lens", "list", "frame", "export", "report")
+_LONGEST_LABEL = 400  # characters
+_LONGEST_SNIPPET = 160
 
 
 def page(explanations: Sequence[Explanation], *, title: str = TITLE, lenses: Sequence[Lens] = ()) -> str:
@@ -43,95 +43,135 @@ def page(explanations: Sequence[Explanation], *, title: str = TITLE, lenses: Seq
     >>> page(found).startswith("<!doctype html>")
     True
     """
-    style = _file("report.css")
-    script = "\n".join(_file(f"{name}.js") for name in SCRIPTS)
-    policy = {
-        "default-src": "'none'",
-        "script-src": _hash(script),
-        "style-src": _hash(style),
-        "img-src": "data: blob:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
-    parts = {
-        "policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
-        "style": style,
-        "script": script,
-        "data": embedded(page_data(explanations, title, lenses)),
-    }
-    return re.sub(r"%%(\w+)%%", lambda match: parts[match[1]], _file("report.html"))
+    made_by = explanations[0].whence_version if explanations else ""
+    return shell("report", SCRIPTS, title, page_data(explanations, lenses), made_by)
 
 
 def frame(explanation: Explanation) -> str:
-    """The page inside a notebook: a frame of its own, so that neither page can touch the other."""
-    content = html.escape(page([explanation]), quote=True)
-    return (
-        f'<iframe title="whence explanation" sandbox="allow-scripts allow-downloads" width="100%" height="{_HEIGHT}"'
-        f' style="border: 0; resize: vertical; color-scheme: normal" srcdoc="{content}"></iframe>'
-    )
+    """The page of an explanation inside a notebook."""
+    return framed(page([explanation]))
 
 
-def embedded(data: Any) -> str:
-    """JSON that stays JSON inside a script element: plain ASCII without a character that could end it."""
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def page_data(explanations: Sequence[Explanation], title: str = TITLE, lenses: Sequence[Lens] = ()) -> dict[str, Any]:
+def page_data(explanations: Sequence[Explanation], lenses: Sequence[Lens] = ()) -> dict[str, Any]:
     """What the page holds: each model, method and text once, and a run for every explanation.
 
-    An explanation joins the runs of its text; the same text explained twice in the same way is a second entry.
+    An explanation joins the runs of its text; the same text explained twice in the same way is a second entry. All
+    strings but the texts and their tokens can be seen and steer nothing. Tables are column by column, which is half as
+    long, and words are those of several tokens: what is one token has the scores of that token.
     """
     if not explanations and len(lenses) != 1:
         raise UsageError("there is nothing to show", "give at least one explanation, or one lens")
     models: dict[str, int] = {}
     methods: dict[str, int] = {}
-    texts: list[dict[str, Any]] = []
-    entries: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    texts: list[_Text] = []
+    alike: dict[tuple[Any, ...], list[_Text]] = {}
     for explanation in explanations:
-        model = _place(models, vars(explanation.model))
-        run = _run(explanation, _place(methods, _method(explanation)))
-        alike = entries.setdefault((explanation.text, explanation.pair, explanation.tokens, model), [])
-        entry = next((each for each in alike if all(run["method"] != other["method"] for other in each["runs"])), None)
+        model = _number_of(models, _model(explanation.model))
+        method = _number_of(methods, _method(explanation))
+        same = alike.setdefault((explanation.text, explanation.pair, explanation.tokens, model), [])
+        entry = next((each for each in same if method not in each.methods), None)
         if entry is None:
-            entry = {**_text(explanation, model), "prediction": _prediction(explanation.prediction)}
-            alike.append(entry)
+            entry = _Text(explanation, model)
+            same.append(entry)
             texts.append(entry)
-        entry["runs"].append(run)
+        entry.add(explanation, method)
     for lens in lenses:
-        model = _place(models, vars(lens.model))
-        mine = entries.get((lens.text, lens.pair, lens.tokens, model), [])
+        model = _number_of(models, _model(lens.model))
+        mine = alike.get((lens.text, lens.pair, lens.tokens, model), [])
         if explanations and not mine:
             raise UsageError("a lens belongs to none of the explanations", "explain its text with the same model")
         if not mine:
-            mine = [{**_text(lens, model), "prediction": None}]
+            mine = [_Text(lens, model)]
             texts += mine
         for entry in mine:
-            entry["lens"] = _lens(lens)
+            entry.lens = lens
     return {
         "schema": SCHEMA,
-        "title": title,
-        "version": (explanations[0].whence_version if explanations else "") or version("whence"),
         "models": [json.loads(model) for model in models],
         "methods": _labelled([json.loads(method) for method in methods]),
-        "texts": texts,
+        "texts": [text.data() for text in texts],
     }
 
 
-def _place(seen: dict[str, int], record: Mapping[str, Any]) -> int:
+class _Text:
+    """A text of the page, with the explanations and the lens that belong to it."""
+
+    def __init__(self, shown: Explanation | Lens, model: int) -> None:
+        self.shown, self.model = shown, model
+        self.methods: list[int] = []
+        self.explanations: list[Explanation] = []
+        self.lens: Lens | None = None
+
+    def add(self, explanation: Explanation, method: int) -> None:
+        self.methods.append(method)
+        self.explanations.append(explanation)
+
+    def data(self) -> dict[str, Any]:
+        text, pair, tokens = self.shown.text, self.shown.pair, self.shown.tokens
+        words, pieces = (pieces_of(tokens, text, pair, words=each) for each in (True, False))
+        several = [index for index, word in enumerate(words) if len(word.tokens) > 1]
+        tables = [score_table(explanation, words) for explanation in self.explanations]
+        steps = _steps(self.explanations)
+        found = _correlations(tables, words, steps)
+        first = found[0][np.isfinite(found[0])]
+        sources = [text] if pair is None else [text, pair]
+        return {
+            "text": text,
+            "pair": pair,
+            "unseen": [unseen(source) for source in sources],
+            "snippet": shortened(" / ".join(sources), _LONGEST_SNIPPET),
+            "model": self.model,
+            "tokens": {
+                "text": [token.text for token in tokens],
+                "label": [shortened(piece.label, _LONGEST_LABEL) for piece in pieces],
+                "start": [token.start for token in tokens],
+                "end": [token.end for token in tokens],
+                "segment": [token.segment for token in tokens],
+                "special": [int(token.special) for token in tokens],
+                "word": [token.word for token in tokens],
+            },
+            "words": {
+                "label": [shortened(words[index].label, _LONGEST_LABEL) for index in several],
+                "start": [words[index].start for index in several],
+                "end": [words[index].end for index in several],
+                "segment": [words[index].segment for index in several],
+                "tokens": [list(words[index].tokens) for index in several],
+            },
+            "prediction": _prediction(self.explanations[0].prediction) if self.explanations else None,
+            "runs": [
+                _run(explanation, method, table[:, several], [words[index] for index in several])
+                for explanation, method, table in zip(self.explanations, self.methods, tables, strict=True)
+            ],
+            "steps": [{"layer": layer, "at": at} for layer, at in steps],
+            "correlations": packed(found),
+            "disagreement": 1 - float(first.mean()) if len(first) else None,
+            "lens": None if self.lens is None else _lens(self.lens),
+        }
+
+
+def _number_of(seen: dict[str, int], record: Mapping[str, Any]) -> int:
     return seen.setdefault(json.dumps(record), len(seen))
+
+
+def _model(model: ModelRecord) -> dict[str, str | None]:
+    return {name: None if value is None else visible(value) for name, value in vars(model).items()}
 
 
 def _method(explanation: Explanation) -> dict[str, Any]:
     meaning = explanation.meaning
-    bounds = {"low": _finite(meaning.low), "high": _finite(meaning.high)}
     return {
-        "name": explanation.method,
-        "options": {str(name): str(value) for name, value in explanation.options.items()},
+        "name": shortened(explanation.method, _LONGEST_LABEL),
+        "options": options_words(explanation.options),
         "seed": explanation.seed,
         "layers": list(explanation.layers),
-        "meaning": {**vars(meaning), **bounds},
-        "keep": "keep" in meaning.name.lower(),
+        "meaning": {
+            "name": visible(meaning.name),
+            "sentence": visible(meaning.sentence),
+            "range": range_words(meaning),
+            "signed": meaning.signed,
+            "additive": meaning.additive,
+            "keepProbability": meaning.keep_probability,
+        },
     }
 
 
@@ -145,83 +185,95 @@ def _labelled(methods: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return methods
 
 
-def _text(shown: Explanation | Lens, model: int) -> dict[str, Any]:
-    return {
-        "text": shown.text,
-        "pair": shown.pair,
-        "model": model,
-        "tokens": _tokens(shown.tokens),
-        "runs": [],
-        "lens": None,
-    }
+def _steps(explanations: Sequence[Explanation]) -> list[tuple[Layer | None, list[int]]]:
+    """What can be shown beside each other: at first, then at every layer, the index of each method's layer.
+
+    One begins to read at the layer nearest the input; with keep probabilities at the last, where all is settled. A
+    method that has not the layer asked for stands with its nearest.
+    """
+    start = [len(each.layers) - 1 if each.meaning.keep_probability else 0 for each in explanations]
+    layers = sorted({layer for each in explanations for layer in each.layers}, key=_height)
+    return [(None, start), *((layer, [_nearest(each.layers, layer) for each in explanations]) for layer in layers)]
 
 
-def _lens(lens: Lens) -> dict[str, Any]:
-    """Each word once, and by number in the squares."""
-    words: dict[str, int] = {}
-    top = [words.setdefault(word, len(words)) for layer in lens.words for square in layer for word in square]
-    return {
-        "layers": list(lens.layers),
-        "k": lens.ids.shape[2],
-        "words": list(words),
-        "top": top,
-        "probabilities": _numbers(lens.probabilities),
-        "own": _numbers(lens.own_probabilities),
-        "ranks": lens.own_ranks.ravel().tolist(),
-        "readBack": lens.read_back.tolist(),
-        "head": lens.head,
-        "nextToken": lens.next_token,
-        "warnings": list(lens.warnings),
-    }
+def _height(layer: Layer) -> int:
+    return -1 if layer == "embeddings" else layer
 
 
-def _tokens(tokens: Sequence[Token]) -> dict[str, list[Any]]:
-    """Column by column, which is half as long; places are characters as Python counts them."""
-    return {
-        "text": [token.text for token in tokens],
-        "start": [token.start for token in tokens],
-        "end": [token.end for token in tokens],
-        "segment": [token.segment for token in tokens],
-        "special": [int(token.special) for token in tokens],
-        "word": [token.word for token in tokens],
-    }
+def _nearest(layers: Sequence[Layer], wanted: Layer) -> int:
+    return min(range(len(layers)), key=lambda index: abs(_height(layers[index]) - _height(wanted)))
+
+
+def _correlations(
+    tables: Sequence[Float[np.ndarray, "layer piece"]],
+    words: Sequence[Piece],
+    steps: Sequence[tuple[Layer | None, list[int]]],
+) -> Float[np.ndarray, "step pair"]:
+    """At each step τ-b between the sizes of the words' scores, of every two methods; NaN where undefined."""
+    pairs = list(combinations(range(len(tables)), 2))
+    own = [index for index, piece in enumerate(words) if not piece.special]
+    if not pairs or not own:
+        return np.full((len(steps), len(pairs)), np.nan)
+    sizes = np.abs(np.concatenate(tables)[:, own])
+    taus = kendall_tau(sizes, sizes)
+    first = np.cumsum([0, *(len(table) for table in tables)])
+    found = [[taus[first[one] + at[one], first[other] + at[other]] for one, other in pairs] for _, at in steps]
+    return np.array(found)
 
 
 def _prediction(prediction: Prediction) -> dict[str, Any]:
     chances = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
     return {
-        "label": prediction.label,
-        "probability": _finite(prediction.probability),
-        "probabilities": [[label, _finite(chance)] for label, chance in chances],
+        "label": shortened(prediction.label, 300),
+        "probability": finite(prediction.probability),
+        "probabilities": [
+            [shortened(label, 80), finite(chance), label == prediction.label] for label, chance in chances
+        ],
     }
 
 
-def _run(explanation: Explanation, method: int) -> dict[str, Any]:
-    errors, missing = explanation.standard_errors, explanation.completeness_errors
-    target, cost = explanation.target, explanation.cost
+def _run(
+    explanation: Explanation, method: int, gathered: Float[np.ndarray, "layer word"], words: Sequence[Piece]
+) -> dict[str, Any]:
+    errors, missing, target = explanation.standard_errors, explanation.completeness_errors, explanation.target
     return {
         "method": method,
-        "scores": _numbers(explanation.scores),
-        "errors": None if errors is None else _numbers(errors),
-        "completeness": None if missing is None else [_finite(error) for error in missing],
-        "target": {"description": target.description, "scale": target.scale, "value": _finite(target.value)},
-        "cost": {"forwards": cost.forwards, "backwards": cost.backwards, "seconds": _finite(cost.seconds)},
-        "warnings": list(explanation.warnings),
+        "scores": {"tokens": packed(explanation.scores), "words": packed(gathered)},
+        "errors": None if errors is None else packed(errors),
+        "drops": _drops(explanation, words) if explanation.meaning.keep_probability else None,
+        "completeness": None if missing is None else [finite(error) for error in missing],
+        "target": {
+            "words": f"{target.scale.replace('_', ' ')} of {shortened(target.description, 300)}",
+            "value": finite(target.value),
+        },
+        "cost": cost_words(explanation.cost),
+        "warnings": [visible(warning) for warning in explanation.warnings],
+        "notes": [visible(note) for note in explanation.notes],
     }
 
 
-def _numbers(table: Float[np.ndarray, "layer token *rank"]) -> str:
-    """Every score exactly, in a third of the room that digits would take: little-endian float32 in base64."""
-    return base64.b64encode(np.ascontiguousarray(table, dtype="<f4").tobytes()).decode("ascii")
+def _drops(explanation: Explanation, words: Sequence[Piece]) -> dict[str, list[int]]:
+    """The index of the layer that drops each piece, one past the last if none does; a word goes with its last token."""
+    layers = explanation.layers
+    tokens = [len(layers) if layer is None else layers.index(layer) for layer in dropped_at(explanation)]
+    return {"tokens": tokens, "words": [max(tokens[position] for position in piece.tokens) for piece in words]}
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _file(name: str) -> str:
-    return (files("whence.render") / "report" / name).read_text(encoding="utf-8")
-
-
-def _hash(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode('ascii')}'"
+def _lens(lens: Lens) -> dict[str, Any]:
+    """Each word once, and by number in the squares; for a head that says what follows, the token that follows."""
+    words: dict[str, int] = {}
+    top = [words.setdefault(word, len(words)) for layer in lens.words for square in layer for word in square]
+    shares = lens.read_ahead if lens.next_token else lens.read_back
+    return {
+        "layers": list(lens.layers),
+        "k": lens.ids.shape[2],
+        "words": [shortened(blanks_shown(word), 60) for word in words],
+        "top": top,
+        "probabilities": packed(lens.probabilities),
+        "sought": packed(lens.sought_probabilities),
+        "ranks": lens.sought_ranks.ravel().tolist(),
+        "shares": None if shares is None else shares.tolist(),
+        "head": visible(lens.head),
+        "nextToken": lens.next_token,
+        "warnings": [visible(warning) for warning in lens.warnings],
+    }

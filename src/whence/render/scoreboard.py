@@ -10,7 +10,7 @@ from rich.text import Text
 
 from whence.render.visible import visible
 from whence.scoreboard.board import Entry, Scoreboard
-from whence.scoreboard.metric_table import METRICS
+from whence.scoreboard.verdict import passes_of
 
 _COLUMNS = ("faithfulness", "comprehensiveness", "sufficiency", "randomisation", "auprc")
 _HEADS = {
@@ -39,18 +39,18 @@ def board_view(board: Scoreboard) -> RenderableType:
 
 
 def _table(board: Scoreboard) -> Table:
-    shown = [metric for metric in _COLUMNS if metric in board.metrics]
+    shown = _shown(board)
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     for _ in range(len(shown) + 1):
         table.add_column(justify="right", no_wrap=True)
-    heads = [_HEADS[metric].replace(" ", "\n", 1) for metric in shown]
+    heads = [visible(_head(board, metric)).replace(" ", "\n", 1) for metric in shown]
     table.add_row("rank", "method, layer", *heads, "passes", style="dim")
     entries = {entry.name: entry for entry in board.entries}
-    for place in board.ranking().places:
-        entry = entries[place.name]
-        first, last = place.ranks
+    for ranked in board.ranking().standings:
+        entry = entries[ranked.name]
+        first, last = ranked.ranks
         rank = "" if entry.kind == "control" else str(first) if first == last else f"{first}–{last}"
         name = Text(visible(entry.name), style="dim" if entry.kind == "control" else "bold")
         if isinstance(entry.layer, int):
@@ -58,8 +58,20 @@ def _table(board: Scoreboard) -> Table:
         if entry.name in board.flagged and entry.kind != "control":
             name.append(" ignores the model", style="bold red")
         cells = [_cell(board, entry, metric) for metric in shown]
-        table.add_row(rank, name, *cells, _passes(board, entry))
+        passes = passes_of(board, entry.name)
+        table.add_row(rank, name, *cells, f"{passes:.0f}" if passes else "–")
     return table
+
+
+def _shown(board: Scoreboard) -> list[str]:
+    """The columns of every board, and the metrics of the user's own."""
+    own = [name for name, metric in board.kinds.items() if metric.group == "own"]
+    return [*(metric for metric in _COLUMNS if metric in board.metrics), *own]
+
+
+def _head(board: Scoreboard, metric: str) -> str:
+    arrows = {"higher": "↑", "lower": "↓", None: "·"}
+    return _HEADS.get(metric) or f"{board.kinds[metric].title} {arrows[board.kinds[metric].better]}"
 
 
 def _cell(board: Scoreboard, entry: Entry, metric: str) -> Text:
@@ -72,19 +84,11 @@ def _cell(board: Scoreboard, entry: Entry, metric: str) -> Text:
     return text
 
 
-def _passes(board: Scoreboard, entry: Entry) -> str:
-    found = [board.interval(entry.name, each) if each in board.metrics else None for each in ("forwards", "backwards")]
-    if found[0] is None:
-        return "–"
-    back = f"+{found[1].mean:.0f}" if found[1] is not None and found[1].mean else ""
-    return f"{found[0].mean:.0f}{back}"
-
-
 def _legend(board: Scoreboard) -> str:
-    shown = [metric for metric in _COLUMNS if metric in board.metrics]
-    parts = [f"{_HEADS[metric][:-2]}: {METRICS[metric].sentence}" for metric in shown]
+    shown = _shown(board)
+    parts = [f"{visible(_head(board, metric))[:-2]}: {visible(board.kinds[metric].sentence)}" for metric in shown]
     return (
         "Ranks that the texts leave open are given as a range (paired tests, Holm, 5 %). "
-        f"± is half the 95 % interval. {'. '.join(parts)}. passes: forwards + backwards a text. "
+        f"± is half the 95 % interval. {'. '.join(parts)}. passes: per text, a backward one counts as two. "
         "random and oracle are controls: the one knows nothing, the other has seen the test."
     )

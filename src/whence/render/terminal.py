@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -15,10 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from whence.errors import UsageError
-from whence.explanation import Explanation, Layer, Meaning, ModelRecord
+from whence.explanation import Explanation, Layer
+from whence.metrics.rank_correlation import kendall_tau
 from whence.render.rows import MOST_ROWS, Row, number, rows_of, strongest
 from whence.render.terminal_pictures import AGAINST, FOR, Bars, Columns, HeatMap, hue_of, largest_of, level_of
 from whence.render.visible import visible
+from whence.render.wording import cost_words, layer_words, model_words, options_words, range_words
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -38,7 +40,7 @@ def explanation_view(
     """What a terminal shows of an explanation.
 
     Args:
-        words: a line a word; otherwise a line a token.
+        words: a line per word; otherwise per token.
         everything: all lines and the whole text, however long; otherwise the strongest ones.
         layer: the layer by which the words of the text are coloured; by default the one nearest the input.
         normalise: what counts as full strength: the largest score of the whole "map" or of each "layer".
@@ -71,9 +73,9 @@ def explanation_view(
                 "scores": _reading(explanation, words),
                 "strength": _strength(explanation, rows, largest, normalise),
                 "layers": Text(layer_words(explanation.layers) + _coloured(explanation, layer)),
-                "options": Text(_options(explanation.options)),
-                "model": Text(visible(model_words(explanation.model))),
-                "cost": Text(f"{_cost(explanation)}, seed {explanation.seed}"),
+                "options": Text(options_words(explanation.options)),
+                "model": Text(model_words(explanation.model)),
+                "cost": Text(f"{cost_words(explanation.cost)}, seed {explanation.seed}"),
             },
             style="dim",
         ),
@@ -89,7 +91,7 @@ def warnings_view(warnings: Iterable[str]) -> list[RenderableType]:
 
 
 def facts_view(facts: Mapping[str, Text], style: str = "") -> RenderableType:
-    """Names and what is to be said of them, a line each; empty ones are left out."""
+    """Names and what is to be said of them, one line each; empty ones are left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold", style=style)
@@ -145,20 +147,12 @@ def _reading(explanation: Explanation, words: bool) -> Text:
         text.append("-", f"bold {AGAINST}").append(" against it. ")
     else:
         text.append("No sign: how much, not in which direction. ")
-    text.append(f"{_range(meaning)}; ")
+    text.append(f"{range_words(meaning)}; ")
     if words:
         text.append(f"a word has {'the sum' if meaning.additive else 'the strongest'} of its tokens' scores.")
     else:
         text.append(f"scores of tokens {'add up' if meaning.additive else 'do not add up'}.")
     return text
-
-
-def _range(meaning: Meaning) -> str:
-    if meaning.low is None and meaning.high is None:
-        return "Any size"
-    if meaning.high is None:
-        return f"{meaning.low:g} or more"
-    return f"{meaning.high:g} at most" if meaning.low is None else f"From {meaning.low:g} to {meaning.high:g}"
 
 
 def _strength(explanation: Explanation, rows: Sequence[Row], largest: float, normalise: str) -> Text:
@@ -170,46 +164,14 @@ def _strength(explanation: Explanation, rows: Sequence[Row], largest: float, nor
     return Text(f"░ ▒ ▓ █ are up to ¼, ½, ¾ and all of {whole}{more}; · is next to nothing")
 
 
-def layer_words(layers: Sequence[Layer]) -> str:
-    """What the numbers of the layers stand for."""
-    said: dict[Layer, str] = {"embeddings": "embeddings (e): the word embeddings", 0: "0: the embedding output"}
-    if len(layers) == 1:
-        return said.get(layers[0], f"{layers[0]}: after that block").replace(" (w)", "")
-    parts = [said[layer] for layer in layers if layer in said]
-    blocks = [str(layer) for layer in layers if layer not in said]
-    if blocks:
-        parts.append(f"{blocks[0] if len(blocks) == 1 else f'{blocks[0]} … {blocks[-1]}'}: after that block")
-    return "; ".join(parts)
-
-
 def _coloured(explanation: Explanation, layer: Layer | None) -> str:
     if len(explanation.layers) == 1:
         return ""
     return f"; the text above is coloured by layer {explanation.layers[0] if layer is None else layer}"
 
 
-def _options(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{visible(name)}={visible(str(value))}" for name, value in options.items())
-
-
-def model_words(model: ModelRecord) -> str:
-    """The model by id, revision, architecture and task."""
-    revision = f" at {model.revision}" if model.revision else ""
-    return f"{model.id}{revision} ({model.architecture}, {model.task.replace('_', ' ')})"
-
-
-def _cost(explanation: Explanation) -> str:
-    cost = explanation.cost
-    passes = [
-        f"{count} {name}{'s' if count != 1 else ''}"
-        for name, count in {"forward": cost.forwards, "backward": cost.backwards}.items()
-        if count
-    ]
-    return ", ".join([*passes, f"{cost.seconds:.2f} s"])
-
-
 def comparison_view(explanations: Sequence[Explanation], *, everything: bool = False) -> RenderableType:
-    """What several methods say of one text: words down, methods across, and below how far the methods agree."""
+    """What several methods say of one text: words down, methods across, and below how far they rank alike."""
     if not explanations:
         raise UsageError("there is nothing to compare", "give at least one explanation")
     first = explanations[0]
@@ -221,7 +183,7 @@ def comparison_view(explanations: Sequence[Explanation], *, everything: bool = F
     full = np.abs(scores).max(axis=0)
     rows = [Row(label, row) for label, row in zip(labels.values(), scores / np.where(full, full, 1), strict=True)]
     kept, left_out = strongest(rows, None if everything else MOST_ROWS)
-    methods = [f"{place} {each.method}" for place, each in enumerate(explanations, start=1)]
+    methods = [f"{number} {each.method}" for number, each in enumerate(explanations, start=1)]
     return Group(
         *warnings_view(f"{each.method}: {warning}" for each in explanations for warning in each.warnings),
         Rule(Text(f"{len(explanations)} methods", style="bold"), style="dim"),
@@ -232,7 +194,7 @@ def comparison_view(explanations: Sequence[Explanation], *, everything: bool = F
         *([Text(f"  {left_out}", style="yellow")] if left_out else []),
         Padding(Text("Each method against its own largest score; special tokens are left out.", "dim"), (0, 2, 1, 2)),
         facts_view({name: _side(each, first) for name, each in zip(methods, explanations, strict=True)}),
-        *_agreement(methods, scores),
+        *_correlations(methods, scores),
     )
 
 
@@ -240,30 +202,10 @@ def _side(explanation: Explanation, first: Explanation) -> Text:
     """A method's layer, cost and sign, and its target where it is not the one above."""
     other = f"; explains {explanation.target}" if explanation.target != first.target else ""
     sign = "" if explanation.meaning.signed else ", no sign"
-    return Text(f"layer {explanation.layers[0]}{sign}; {_cost(explanation)}{visible(other)}", style="dim")
+    return Text(f"layer {explanation.layers[0]}{sign}; {cost_words(explanation.cost)}{visible(other)}", style="dim")
 
 
-def rank_agreement(scores: Float[np.ndarray, "word method"]) -> Float[np.ndarray, "method method"]:
-    """Spearman's correlation of the sizes of scores, ties sharing their mean rank; NaN where all sizes are equal.
-
-    >>> rank_agreement(np.array([[1.0, 10.0, 3.0], [-2.0, 20.0, 2.0], [3.0, 30.0, 1.0]]))[0].tolist()
-    [1.0, 1.0, -1.0]
-    """
-    ranks = np.apply_along_axis(_ranks, 0, np.abs(scores))
-    centred = ranks - ranks.mean(axis=0)
-    lengths = np.sqrt((centred**2).sum(axis=0))
-    with np.errstate(invalid="ignore"):
-        agreement: Float[np.ndarray, "method method"] = (centred.T @ centred) / np.outer(lengths, lengths)
-    return agreement.round(12)
-
-
-def _ranks(values: Float[np.ndarray, " word"]) -> Float[np.ndarray, " word"]:
-    _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Float[np.ndarray, " word"] = (np.cumsum(sizes) - (sizes - 1) / 2)[group]
-    return ranks
-
-
-def _agreement(methods: Sequence[str], scores: Float[np.ndarray, "word method"]) -> Iterator[RenderableType]:
+def _correlations(methods: Sequence[str], scores: Float[np.ndarray, "word method"]) -> Iterator[RenderableType]:
     if len(methods) < 2 or len(scores) < 2:
         return
     table = Table.grid(padding=(0, 2))
@@ -271,11 +213,12 @@ def _agreement(methods: Sequence[str], scores: Float[np.ndarray, "word method"])
     for _ in methods:
         table.add_column(justify="right", no_wrap=True)
     table.add_row("", *(Text(method.split()[0], style="dim") for method in methods))
-    for method, row in zip(methods, rank_agreement(scores).tolist(), strict=True):
+    sizes = np.abs(scores.T)
+    for method, row in zip(methods, kendall_tau(sizes, sizes).tolist(), strict=True):
         shown = ["–" if math.isnan(value) else f"{value:.2f}" for value in row]
         table.add_row(Text(method), *(Text(value, "dim" if value in ("1.00", "–") else "bold") for value in shown))
     about = "Do they rank the words alike? 1 is the same order, 0 unrelated, -1 the reverse"
-    yield Padding(Text(f"{about} (Spearman, by size of score).", "dim"), (1, 2, 0, 2))
+    yield Padding(Text(f"{about} (Kendall's τ-b, by size of score).", "dim"), (1, 2, 0, 2))
     yield Padding(table, (0, 2))
 
 
@@ -293,10 +236,10 @@ def methods_view() -> RenderableType:
         sign = "with a sign" if method.meaning.signed else "no sign"
         facts = {
             "score": Text(f"{method.meaning.sentence}; {sign}"),
-            "needs": Text(method.needs),
+            "needs": Text(", ".join(method.needs) or "nothing"),
             "cost": Text(method.cost),
             "looks at": Text(f"{where.get(method.layers, method.layers)}, unless told otherwise"),
-            "options": Text(_options(method.options)),
+            "options": Text(options_words(method.options)),
         }
         parts += [title, Padding(facts_view(facts), (0, 0, 0, 2))]
     carried = {"score": Text("that of the method NAME, whatever it is, carried back to words as in decoded_grad_cam")}
@@ -305,7 +248,7 @@ def methods_view() -> RenderableType:
     for name, preset in PRESETS.items():
         facts = {
             "is": Text(f"{preset.about}: {preset.method} at layer {', '.join(map(str, preset.layers))}"),
-            "options": Text(_options(preset.options)),
+            "options": Text(options_words(preset.options)),
         }
         parts += [Text(f"\n  {name}", style=f"bold {FOR}"), Padding(facts_view(facts), (0, 0, 0, 2))]
     return Group(*parts)

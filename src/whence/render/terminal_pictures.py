@@ -51,7 +51,7 @@ def _label_width(rows: Sequence[Row], most: int) -> int:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """One line a row, one column a layer; layers that do not fit beside each other go below."""
+    """One line per row, one column per layer; layers that do not fit beside each other go below."""
 
     rows: Sequence[Row]
     layers: Sequence[Layer]
@@ -93,14 +93,14 @@ def _ticks(names: Sequence[str], width: int, offset: int) -> str:
     """The names over their columns; where they would touch only every second, third … is written."""
     step = math.ceil((max(map(len, names)) + 1) / width)
     line = ""
-    for place in range(0, len(names), step):
-        line = line.ljust(offset + place * width) + names[place]
+    for column in range(0, len(names), step):
+        line = line.ljust(offset + column * width) + names[column]
     return line
 
 
 @dataclass(frozen=True)
 class Bars:
-    """One line a row: the number and a bar, to the left for scores below zero."""
+    """One line per row: the number and a bar, to the left for scores below zero."""
 
     rows: Sequence[Row]
     signed: bool
@@ -137,7 +137,7 @@ def _bar(size: float, *, leftward: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    """One line a word, one column a method; where there is no room for number and bar a tile says it."""
+    """One line per word, one column per method; where there is no room for number and bar a tile says it."""
 
     rows: Sequence[Row]
     methods: Sequence[str]

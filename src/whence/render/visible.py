@@ -36,6 +36,26 @@ def visible(text: str) -> str:
     return str(_UNSEEN.sub(_symbol, text))
 
 
+def unseen(text: str) -> list[tuple[int, str]]:
+    """Where running text needs a symbol, and which; line breaks and tabs are drawn as such there.
+
+    >>> unseen("two\\nlines, a\\u202etrap")
+    [(12, '⟨U+202E⟩')]
+    """
+    return [
+        (match.start(), _symbol(match))
+        for match in _UNSEEN.finditer(text)
+        if match.group("kept") is None
+        and match.group() not in ("\n", "\t")
+        and not text.startswith("\r\n", match.start())
+    ]
+
+
+def shortened(text: str, most: int) -> str:
+    """`text` made safe to show, cut to `most` characters, of which the last is then an ellipsis."""
+    return visible(text if len(text) <= most else f"{text[: most - 1]}…")
+
+
 def _symbol(match: regex.Match[str]) -> str:
     found: str = match.group()
     if match.group("kept") is not None:

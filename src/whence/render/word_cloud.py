@@ -1,6 +1,6 @@
 """The tokens that weigh most for a class, as a word cloud or as ranked bars: plain SVG, the same every time.
 
-Drawn here rather than by the wordcloud package, which draws pixels, needs a font file and chooses places at random.
+Drawn here rather than by the wordcloud package, which draws pixels, needs a font file and lays words out at random.
 Where no font can be measured, each word is told how long it must be (`textLength`), so that what was laid out without
 overlap is drawn without overlap whatever the font.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from html import escape
 
 from whence.errors import UsageError
-from whence.render.visible import visible
+from whence.render.visible import shortened, visible
 
 BLUE = "#1f5fb4"
 _FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
@@ -31,7 +31,7 @@ _WIDTHS = {letter: width / 1000 for width, letters in _LETTERS.items() for lette
 
 @dataclass(frozen=True)
 class Placed:
-    """A word in its place: the middle of its box, the box's sides, and its font size."""
+    """A word laid out: the middle of its box, the box's sides, and its font size."""
 
     text: str
     weight: float
@@ -92,8 +92,8 @@ def ranked_bars(
     row, head, left, right = 17, 24 if title else 4, 0.36 * width, 52
     words = heaviest(weights, most)
     drawn = []
-    for place, (text, weight) in enumerate(words):
-        y, length = head + place * row, (width - left - right) * weight / words[0][1]
+    for index, (text, weight) in enumerate(words):
+        y, length = head + index * row, (width - left - right) * weight / words[0][1]
         room = min(left - 12, 12 * _ems(text))
         drawn.append(
             f'<text x="{left - 6:.1f}" y="{y + 12}" font-size="12" text-anchor="end" textLength="{room:.1f}" '
@@ -109,11 +109,11 @@ def heaviest(weights: Mapping[str, float], most: int) -> list[tuple[str, float]]
     if any(not math.isfinite(weight) for weight in weights.values()):
         raise UsageError("some weights are not finite numbers", "look for NaN in the scores")
     ranked = sorted(((-weight, token) for token, weight in weights.items() if weight > 0))[:most]
-    return [(_shown(token), -weight) for weight, token in ranked]
+    return [(shortened(visible(token), _MOST_LETTERS), -weight) for weight, token in ranked]
 
 
 def layout(words: list[tuple[str, float]], width: float, height: float) -> list[Placed]:
-    """A place for every word, none over another, all inside: each as near the middle as a spiral finds room."""
+    """Room for every word, none over another, all inside: each as near the middle as a spiral finds room."""
     largest = min(_LARGEST, height / 3)
     while True:
         placed = _attempt(words, width, height, largest)
@@ -146,11 +146,6 @@ def _spiral(width: float, height: float) -> Iterator[tuple[float, float]]:
         reach, angle = 1.4 * turn / 32, 2 * math.pi * turn
         yield width / 2 * (1 + reach * math.cos(angle)), height / 2 * (1 + reach * math.sin(angle))
         turn += 1 / (12 + 2 * turn)
-
-
-def _shown(token: str) -> str:
-    seen = visible(token)
-    return seen if len(seen) <= _MOST_LETTERS else f"{seen[: _MOST_LETTERS - 1]}…"
 
 
 def _ems(text: str) -> float:

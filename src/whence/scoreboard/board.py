@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.errors import UnknownNameError
-from whence.explanation import Cost, Explanation, Layer, Meaning, ModelRecord, Prediction, Token
+from whence.errors import UnknownNameError, warn_of_old_name
+from whence.explanation import Cost, ExplainedTarget, Explanation, Layer, Meaning, ModelRecord, Prediction, Token
+from whence.metrics.answered import BOARD_POINTS, AnsweredText
 from whence.metrics.confidence import Interval, mean_interval
 from whence.metrics.rank_correlation import kendall_tau
-from whence.scoreboard.faithfulness import CURVES, GRID
-from whence.scoreboard.metric_table import HEADLINE
+from whence.metrics.table import HEADLINE, Metric
 from whence.scoreboard.randomisation import UNMOVED
 
 if TYPE_CHECKING:
@@ -23,9 +24,19 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from rich.console import Console, ConsoleOptions, RenderResult
 
+    from whence.metrics.answered import Measure
     from whence.scoreboard.ranking import Ranking
     from whence.scoreboard.trial import Kind
     from whence.scoreboard.verdict import Verdict
+
+GRID = BOARD_POINTS.grid
+CURVES = ("hiding_probability", "hiding_agreement", "revealing_probability", "revealing_agreement")
+
+
+def curve_points(text: AnsweredText) -> Float[np.ndarray, "curve point"]:
+    """The curves of `CURVES` over `GRID` for one text."""
+    measures: tuple[Measure, ...] = ("probability", "agreement")
+    return np.stack([text.curve(game, measure) for game in text.points.games for measure in measures])
 
 
 @dataclass(frozen=True)
@@ -45,13 +56,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class JudgedText:
-    """A text as the model reads it, what the model says of it, and what people say."""
+    """A text as the model reads it, what the model says of it (`target` is the number explained), and people's view."""
 
     text: str
     pair: str | None
     tokens: tuple[Token, ...]
     prediction: str
     probability: float
+    target: ExplainedTarget
     gold: str | None = None
     rationale: tuple[tuple[int, int], ...] | None = None
 
@@ -60,8 +72,9 @@ class JudgedText:
 class Scoreboard:
     """Which explanation should I believe, for this model, on these texts?
 
-    `values[metric][i, j]` is what entry i got on text j, NaN where it is undefined or was not tried; `curves` follows
-    `CURVES` and `GRID`; `randomised[i, s, j]` is the τ-b left at stage s of the weight-randomisation control.
+    `kinds` are the metrics by name; `values[metric][i, j]` is what entry i got on text j, NaN where it is undefined or
+    was not tried; `curves` follows `CURVES` and `GRID`; `randomised[i, s, j]` is the τ-b left at stage s of the
+    weight-randomisation control.
 
     >>> import whence
     >>> from whence.scoreboard.evaluate import evaluate
@@ -74,6 +87,7 @@ class Scoreboard:
     model: ModelRecord
     entries: tuple[Entry, ...]
     texts: tuple[JudgedText, ...]
+    kinds: Mapping[str, Metric]
     values: Mapping[str, Float[np.ndarray, "entry text"]]
     curves: Float[np.ndarray, "entry text curve point"]
     scores: Sequence[Sequence[Float[np.ndarray, " token"]]]
@@ -92,7 +106,8 @@ class Scoreboard:
     def n_texts(self) -> int:
         return len(self.texts)
 
-    def place(self, name: str) -> int:
+    def index(self, name: str) -> int:
+        """Which of the entries has this name."""
         names = [entry.name for entry in self.entries]
         if name not in names:
             raise UnknownNameError("entry", name, names)
@@ -105,7 +120,7 @@ class Scoreboard:
 
     def interval(self, name: str, metric: str = HEADLINE) -> Interval | None:
         """The mean over texts with its bootstrap interval; None where the metric is defined on no text."""
-        row = self.per_text(metric)[self.place(name)]
+        row = self.per_text(metric)[self.index(name)]
         known = row[np.isfinite(row)]
         return mean_interval(known, seed=int(self.settings.get("seed", 0))) if len(known) else None
 
@@ -140,57 +155,62 @@ class Scoreboard:
         return tuple(found)
 
     @cached_property
-    def text_agreement(self) -> Float[np.ndarray, "text entry other"]:
+    def text_rank_correlation(self) -> Float[np.ndarray, "text entry other"]:
         """τ-b between the orders in which every two entries put the words of each text; NaN where undefined."""
         found = np.full((self.n_texts, len(self.entries), len(self.entries)), np.nan)
-        for place, text in enumerate(self.texts):
+        for number, text in enumerate(self.texts):
             words = np.array([not token.special for token in text.tokens])
-            rows = np.stack([np.asarray(of_entry[place], dtype=float)[words] for of_entry in self.scores])
-            found[place] = kendall_tau(rows, rows)
+            rows = np.stack([np.asarray(of_entry[number], dtype=float)[words] for of_entry in self.scores])
+            found[number] = kendall_tau(rows, rows)
         return found
 
     @cached_property
+    def rank_correlation(self) -> Float[np.ndarray, "entry other"]:
+        """The mean of `text_rank_correlation` over texts."""
+        return _known_mean(self.text_rank_correlation)
+
+    @property
     def agreement(self) -> Float[np.ndarray, "entry other"]:
-        """The mean of `text_agreement` over texts."""
-        known = np.isfinite(self.text_agreement)
-        with np.errstate(invalid="ignore"):
-            mean: Float[np.ndarray, "entry other"] = np.nansum(self.text_agreement, axis=0) / known.sum(axis=0)
-        return mean
+        """The old name of `rank_correlation`."""
+        warn_of_old_name("Scoreboard.agreement", "Scoreboard.rank_correlation")
+        return self.rank_correlation
+
+    @property
+    def text_agreement(self) -> Float[np.ndarray, "text entry other"]:
+        """The old name of `text_rank_correlation`."""
+        warn_of_old_name("Scoreboard.text_agreement", "Scoreboard.text_rank_correlation")
+        return self.text_rank_correlation
 
     @cached_property
     def discord(self) -> Float[np.ndarray, " text"]:
-        """How little the methods (controls left out) agree on each text: 1 less the mean τ-b; NaN where undefined."""
-        own = [place for place, entry in enumerate(self.entries) if entry.kind != "control"]
+        """How little the orders of the methods (controls left out) go together on each text: 1 less the mean τ-b."""
+        own = [number for number, entry in enumerate(self.entries) if entry.kind != "control"]
         upper = np.triu_indices(len(own), 1)
-        taus = self.text_agreement[:, own][:, :, own][:, upper[0], upper[1]]
-        known = np.isfinite(taus).sum(axis=1)
-        with np.errstate(invalid="ignore"):
-            spread: Float[np.ndarray, " text"] = 1 - np.nansum(taus, axis=1) / known
-        return spread
+        taus = self.text_rank_correlation[:, own][:, :, own][:, upper[0], upper[1]]
+        return 1 - _known_mean(taus.T)
 
     def curve(self, name: str, which: str) -> tuple[tuple[float, ...], Float[np.ndarray, " point"]]:
         """A game's mean over texts: the shares of tokens, and the means there; `which` is one of `CURVES`."""
         if which not in CURVES:
             raise UnknownNameError("curve", which, CURVES)
-        return GRID, self.curves[self.place(name), :, CURVES.index(which)].mean(axis=0)
+        return GRID, self.curves[self.index(name), :, CURVES.index(which)].mean(axis=0)
 
     def explanations(self, name: str) -> list[Explanation]:
-        """The explanations of an entry, one a text, to look at."""
-        place = self.place(name)
-        entry = self.entries[place]
+        """The explanations of an entry, one per text, to look at."""
+        index = self.index(name)
+        entry = self.entries[index]
         found = []
         for number, text in enumerate(self.texts):
-            costs = [float(self.values[each][place, number]) if each in self.values else 0.0
+            costs = [float(self.values[each][index, number]) if each in self.values else 0.0
                      for each in ("forwards", "backwards", "seconds")]  # fmt: skip
             known = [cost if np.isfinite(cost) else 0.0 for cost in costs]
-            found.append(
-                Explanation.from_scores(
-                    text.text, text.tokens, self.scores[place][number], pair=text.pair, method=name,
-                    layers=(entry.layer,), meaning=entry.meaning, model=self.model,
-                    prediction=Prediction(text.prediction, 0, text.probability, {text.prediction: text.probability}),
-                    cost=Cost(int(known[0]), int(known[1]), known[2]),
-                )
+            made = Explanation.from_scores(
+                text.text, text.tokens, self.scores[index][number], pair=text.pair, method=name,
+                layers=(entry.layer,), meaning=entry.meaning, model=self.model,
+                prediction=Prediction(text.prediction, 0, text.probability, {text.prediction: text.probability}),
+                cost=Cost(int(known[0]), int(known[1]), known[2]),
             )  # fmt: skip
+            found.append(replace(made, target=text.target))
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -200,16 +220,16 @@ class Scoreboard:
         return to_dict(self)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """One row an entry and text, a column a metric."""
+        """One row per entry and text, a column per metric."""
         import pandas
 
         return pandas.DataFrame(
             {
                 "entry": entry.name,
                 "text": number,
-                **{metric: float(values[place, number]) for metric, values in self.values.items()},
+                **{metric: float(values[index, number]) for metric, values in self.values.items()},
             }
-            for place, entry in enumerate(self.entries)
+            for index, entry in enumerate(self.entries)
             for number in range(self.n_texts)
         )
 
@@ -240,6 +260,12 @@ class Scoreboard:
             write_whole(content, path)
         return content
 
+    def _repr_html_(self) -> str:
+        return (
+            '<iframe title="whence" sandbox="allow-scripts allow-downloads" width="100%" height="640" '
+            f'style="border: 0; resize: vertical; color-scheme: normal" srcdoc="{escape(self.to_html())}"></iframe>'
+        )
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.scoreboard import board_view
 
@@ -247,3 +273,10 @@ class Scoreboard:
 
     def __repr__(self) -> str:
         return f"<Scoreboard of {self.model.id}: {len(self.entries)} entries on {self.n_texts} texts>"
+
+
+def _known_mean(values: Float[np.ndarray, " item *rest"]) -> Float[np.ndarray, "*rest"]:
+    """The mean over the first axis of what is not NaN; NaN where all is."""
+    with np.errstate(invalid="ignore"):
+        mean: Float[np.ndarray, "*rest"] = np.nansum(values, axis=0) / np.isfinite(values).sum(axis=0)
+    return mean

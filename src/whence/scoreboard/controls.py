@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.engine.masked import Hiding, MaskedTexts
+from whence.engine.asking import ask, may_go
+from whence.models.hiding import Hiding
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
 
 RANDOM = "random"
 ORACLE = "oracle"
@@ -26,26 +27,14 @@ def oracle_scores(
     Measured with the very maskings of the games, so that a method which comes near has little left to gain. It is no
     upper bound: tokens that only work together escape it.
     """
-    rows, sets = [], []
-    width = max(len(encoding) for encoding in encodings)
-    for row, encoding in enumerate(encodings):
-        special = np.array([token.special for token in encoding.tokens])
-        places = np.flatnonzero(~special)
-        keep = np.zeros((2 * len(places) + 1, width), dtype=bool)
-        keep[: len(places), : len(special)] = True
-        keep[np.arange(len(places)), places] = False
-        keep[len(places) :, : len(special)] = special
-        keep[len(places) + np.arange(len(places)), places] = True
-        rows.append(np.full(len(keep), row))
-        sets.append(keep)
-    asked = MaskedTexts(model, encodings, hiding, batch_tokens)
-    answers = asked.answers(np.concatenate(rows), np.concatenate(sets)).probability
-    found = []
-    parts = np.split(answers, np.cumsum([len(part) for part in sets])[:-1])
-    for encoding, whole, part in zip(encodings, asked.whole.probability, parts, strict=True):
-        n_tokens = (len(part) - 1) // 2
-        without, alone, nothing = part[:n_tokens], part[n_tokens:-1], part[-1]
-        scores = np.zeros(len(encoding), dtype=np.float32)
-        scores[[not token.special for token in encoding.tokens]] = (whole - without) + (alone - nothing)
-        found.append(scores)
+
+    def sets(index: int) -> Bool[np.ndarray, "set word"]:
+        alone = np.eye(int(may_go(encodings[index]).sum()), dtype=bool)
+        return np.concatenate([~alone, alone, np.zeros_like(alone[:1])])
+
+    found = [np.zeros(len(encoding), dtype=np.float32) for encoding in encodings]
+    for index, told in ask(model, encodings, sets, hiding=hiding, batch_tokens=batch_tokens):
+        without, alone = np.split(told.probability[:-1].astype(np.float32), 2)
+        nothing = np.float32(told.probability[-1])
+        found[index][may_go(encodings[index])] = (np.float32(told.whole) - without) + (alone - nothing)
     return found

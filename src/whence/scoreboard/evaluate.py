@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from whence.engine.masked import Hide, Hiding
+from whence.engine.asking import gold_ids
 from whence.errors import InputError, UsageError
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Meaning
 from whence.methods.options import at_least, check_seed
+from whence.metrics.table import Metric, chosen_metrics
 from whence.models.batching import Text, encode, usual_batch_tokens
-from whence.models.fingerprint import fingerprint
+from whence.models.fingerprint import weights_key
+from whence.models.hiding import Hide, Hiding
 from whence.models.layered import LayeredModel
-from whence.scoreboard.board import Entry, JudgedText, Scoreboard
+from whence.progress import Progress, reporter
+from whence.scoreboard.board import Entry, JudgedText, Scoreboard, curve_points
 from whence.scoreboard.controls import RANDOM
 from whence.scoreboard.explaining import explain_quietly
-from whence.scoreboard.layer_choice import choose_layers
-from whence.scoreboard.metric_table import chosen_metrics, groups_of
-from whence.scoreboard.planning import LayerChoice, Methods, Plan, plan
-from whence.scoreboard.protocol import judged_values, scores_and_outcomes
-from whence.scoreboard.randomisation import randomise, stages
+from whence.scoreboard.layer_choice import choice_of_layers
+from whence.scoreboard.planning import LayerChoice, Methods, plan
+from whence.scoreboard.protocol import explanations as explanation_of_texts
+from whence.scoreboard.protocol import games
+from whence.scoreboard.randomisation import randomisation
 from whence.scoreboard.rationales import Rationale, marked_share, plausibility
 from whence.scoreboard.stability import stability
-from whence.scoreboard.trial import Entrant, Report, Step, Trial
-from whence.store import Store
+from whence.scoreboard.trial import Entrant, Findings, Step, Trial
+from whence.store import Store, content_key
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
-HELD_OUT = 16  # texts to choose layers on
+HELD_OUT = 16  # texts to choose layers on, at most
+EVERY = 5  # of so many texts one
 FEWEST_TO_SHARE = 10  # with fewer texts none is set aside for choosing layers
 
 
@@ -44,11 +44,12 @@ def evaluate(
     labels: Sequence[str | int] | None = None,
     *,
     methods: Methods | None = None,
-    metrics: Iterable[str] | None = None,
+    metrics: Iterable[str | Metric | Callable[[Any], float]] | None = None,
     explanations: Mapping[str, Sequence[Explanation]] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     layer: LayerChoice = "best",
     held_out: Sequence[Text] | None = None,
+    limit: int | None = None,
     rationales: Sequence[Rationale | None] | None = None,
     checkpoints: Sequence[LayeredModel] = (),
     seeds: int = 3,
@@ -56,7 +57,7 @@ def evaluate(
     seed: int = 0,
     batch_tokens: int | None = None,
     folder: str | Path | None = None,
-    progress: Report | None = None,
+    progress: Progress = None,
 ) -> Scoreboard:
     """Tell which explanation to believe, for this model, on these texts.
 
@@ -74,20 +75,22 @@ def evaluate(
         texts: some hundred texts, or pairs, of the kind that the model is used on.
         labels: gold labels by name or id, for accuracy under masking; nothing else needs them.
         methods: names from `whence methods` or your own; by default every method that the model allows.
-        metrics: names or groups from `whence.scoreboard.metric_table.METRICS`; by default all.
-        explanations: from elsewhere, by name, one a text each (see `Explanation.from_scores`).
+        metrics: names or groups from `whence.metrics.table.METRICS` (by default all), or metrics of your own.
+        explanations: from elsewhere, by name, one per text each (see `Explanation.from_scores`).
         options: options of methods, by the method's name.
         layer: "best" judges a method of several layers at the one that does best on held-out texts; "each" at each of
             them; else at this layer.
         held_out: texts to choose layers on; by default every fifth text, at most 16, which is then not judged.
+        limit: judge at most so many of the texts.
         rationales: for each text the spans of characters that people marked, or None.
         checkpoints: the same model trained anew, for stability over retraining.
         seeds: how many seeds are compared for stability.
-        hide: how a token is hidden; see `whence.engine.masked.HIDES`.
+        hide: how a token is hidden; see `whence.models.hiding.HIDES`.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most; lower it if memory runs out.
         folder: where finished work is kept; the same call goes on from there after a kill.
-        progress: called with (step, done, in all): with 0 done for every step to come, then as they go on.
+        progress: True shows bars; a function is called with (step, done, in all): with 0 done for every step to come,
+            then as they go on.
     """
     started = time.perf_counter()
     wanted = chosen_metrics(metrics)
@@ -96,97 +99,91 @@ def evaluate(
     given = _texts(texts)
     for name, column in {"labels": labels, "rationales": rationales}.items():
         if column is not None and len(column) != len(given):
-            raise UsageError(f"{len(column)} {name} for {len(given)} texts", "give one a text")
+            raise UsageError(f"{len(column)} {name} for {len(given)} texts", "give one per text")
     if not model.reading.decides:
         raise UsageError("the model gives a plain number, so it takes no decision to explain", "give a classifier")
     hiding = Hiding.of(model, hide)
-    shortest = min(given, key=lambda text: len(encode(model, text, 0)))
+    encodings = [encode(model, text, index) for index, text in enumerate(given)]
+    shortest = given[min(range(len(given)), key=lambda index: len(encodings[index]))]
     planned = plan(model, methods, explanations or {}, options or {}, layer, shortest, len(given))
-    aside, warnings = _set_aside(planned, len(given), held_out)
-    judged = [place for place in range(len(given)) if place not in set(aside)]
-    gold = None if labels is None else model.reading.gold([labels[place] for place in judged])
+    several = [entrant.name for entrant in planned.entrants if len(entrant.layers) > 1]
+    aside = [] if held_out is not None else set_aside(len(given), limit, layer, chooses=bool(several))
+    judged = [index for index in range(len(given)) if index not in set(aside)][:limit]
+    choosing = [given[index] for index in aside] if held_out is None else list(held_out)
+    gold = None if labels is None else gold_ids(model, [labels[index] for index in judged], len(judged))
+    weights = "" if folder is None else weights_key(model.module)
     identity = {
-        "model": model.record.id,
-        "weights": _weights(model),
-        "texts": _digest([given[place] for place in judged]),
-        "held_out_texts": _digest([given[place] for place in aside] if held_out is None else list(held_out)),
-        "labels": None if gold is None else _digest(gold),
+        "model": weights,
+        "texts": content_key([given[index] for index in judged]),
+        "held_out_texts": content_key(choosing),
+        "labels": None if gold is None else content_key(gold),
         "way_to_hide": hiding.name,
         "seed": seed,
     }
-    store = Store(folder, identity)
-    report: Report = progress or (lambda step, done, total: None)
-    budget = int(batch_tokens or usual_batch_tokens(model))
-
-    def trial_of(some: Sequence[Text], gold: Sequence[int] | None) -> Trial:
-        encodings = [encode(model, text, place) for place, text in enumerate(some)]
-        return Trial(model, some, encodings, gold, hiding, seed, budget, store, report)
-
-    entrants = planned.entrants
-    choosing = [given[place] for place in aside] if held_out is None else list(held_out)
-    planned_stages = stages(model) if "randomisation" in wanted else []
-    tries_stability = "stability" in groups_of(wanted)
-    for step, total in _steps(entrants, bool(choosing), len(judged), tries_stability, len(planned_stages)).items():
-        report(step, 0, total)
-    if any(len(entrant.layers) > 1 for entrant in entrants):
-        if choosing:
-            entrants = choose_layers(trial_of(choosing, None), entrants)
-        else:
-            entrants = [replace(entrant, layers=entrant.layers[:1]) for entrant in entrants]
-    entrants = [
-        replace(each, explanations=[each.explanations[place] for place in judged]) if each.kind == "outside" else each
-        for each in entrants
-    ]
-    trial = trial_of([given[place] for place in judged], gold)
-    said = explain_quietly(model, trial.texts, Entrant(RANDOM, "control", RANDOM), seed=seed, batch_tokens=budget)
-    scored, outcomes = scores_and_outcomes(trial, entrants)
-    rows = {name: each.rows for name, each in scored.items()}
-    values = {metric: np.full((len(entrants), len(trial.texts)), np.nan) for metric in wanted}
-    _fill(values, entrants, judged_values(trial, scored, outcomes))
-    targets = None
-    if not model.reading.per_token:
-        targets = [explanation.prediction.index for explanation in said]
-    explaining = [entrant for entrant in entrants if entrant.method is not None]
-    if tries_stability:
-        for done, entrant in enumerate(explaining, start=1):
-            found = stability(trial, entrant, rows[entrant.name], targets, n_seeds=seeds, checkpoints=checkpoints)
-            _fill(values, entrants, {entrant.name: found})
-            report("stability", done, len(explaining))
-    randomised = np.full((len(entrants), len(planned_stages), len(trial.texts)), np.nan)
-    notes: dict[str, str] = {}
-    if planned_stages:
-        control = randomise(trial, explaining, rows, targets)
-        for place, entrant in enumerate(entrants):
-            if entrant.name in control:
-                randomised[place] = control[entrant.name].values
-                notes[entrant.name] = control[entrant.name].note
-        values["randomisation"] = randomised[:, -1].copy()
-    marks = None if rationales is None else [rationales[place] for place in judged]
-    board = Scoreboard(
+    with reporter(progress) as report, Store(folder, identity) as store:
+        budget = int(batch_tokens or usual_batch_tokens(model))
+        trial = Trial(
+            model, [given[index] for index in judged], [encodings[index] for index in judged], gold, hiding, seed,
+            budget, store, report, weights,
+        )  # fmt: skip
+        held = [encode(model, text, index) for index, text in enumerate(choosing)]
+        before = replace(trial, texts=choosing, encodings=held, gold=None)
+        said = explain_quietly(model, trial.texts, Entrant(RANDOM, "control", RANDOM), seed=seed, batch_tokens=budget)
+        targets = None if model.reading.per_token else [explanation.prediction.index for explanation in said]
+        marks = None if rationales is None else [rationales[index] for index in judged]
+        share = marked_share(said, marks)
+        if share is None:
+            wanted = {name: metric for name, metric in wanted.items() if metric.of != "marked"}
+        entrants = [_ready(entrant, judged, chosen=bool(choosing)) for entrant in planned.entrants]
+        findings = Findings(entrants, {name: np.full((len(entrants), len(judged)), np.nan) for name in wanted})
+        asked, n_explaining = list(wanted.values()), len(findings.explaining)
+        control, planned_stages = randomisation(trial, n_explaining, targets, asked)
+        steps = [
+            choice_of_layers(before, entrants),
+            explanation_of_texts(trial, entrants, asked),
+            games(trial, asked),
+            stability(trial, n_explaining, targets, asked, n_seeds=seeds, checkpoints=checkpoints),
+            control,
+            plausibility(trial, planned.meanings, marks, share, asked),
+        ]
+        _check_all_computed(wanted, steps)
+        steps = [step for step in steps if step.total]
+        for step in steps:
+            report(step.name, 0, step.total)
+        for step in steps:
+            step.run(findings, step.key)
+    settings = {
+        "hide": hiding.name, "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted",
+        "n_held_out": len(choosing), **({} if share is None else {"marked_share": share}),
+    }  # fmt: skip
+    n_cut = sum(encoding.cut > 0 for encoding in trial.encodings)
+    few = f"too few texts to choose layers on: {', '.join(several)} judged at the layer nearest the input"
+    cut = f"{n_cut} texts were truncated: the model does not read their ends"
+    return Scoreboard(
         model=model.record,
-        entries=tuple(
-            Entry(
-                entrant.name, entrant.kind, entrant.layer, entrant.chosen_from,
-                {name: str(value) for name, value in entrant.options.items()},
-                planned.meanings[entrant.name],
-                memory if np.isfinite(memory := scored[entrant.name].memory) else None,
-                notes.get(entrant.name, ""),
-            )
-            for entrant in entrants
+        entries=tuple(_entry(entrant, planned.meanings[entrant.name], findings) for entrant in findings.entrants),
+        texts=tuple(_judged_texts(trial, said, marks)),
+        kinds=wanted,
+        values=findings.values,
+        curves=np.array(
+            [[curve_points(text) for text in findings.answered[each.name]] for each in findings.entrants],
+            dtype=np.float32,
         ),
-        texts=tuple(_judged_text(trial, said, gold, marks)),
-        values=values,
-        curves=np.stack([outcomes[entrant.name].curves for entrant in entrants]),
-        scores=[rows[entrant.name] for entrant in entrants],
+        scores=[findings.scored[entrant.name].rows for entrant in findings.entrants],
         stages=tuple(stage.name for stage in planned_stages),
-        randomised=randomised,
-        settings={"hide": hiding.name, "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted",
-                  "n_held_out": len(aside) if held_out is None else len(held_out)},
+        randomised=np.array(
+            [
+                findings.randomised[each.name].values
+                if each.name in findings.randomised
+                else np.full((len(planned_stages), len(judged)), np.nan)
+                for each in findings.entrants
+            ]
+        ),
+        settings=settings,
         left_out=planned.left_out,
         seconds=time.perf_counter() - started,
-        warnings=(*warnings, *_cut(trial)),
-    )  # fmt: skip
-    return _with_plausibility(board, marks)
+        warnings=(*([few] if several and not choosing else []), *([cut] if n_cut else [])),
+    )
 
 
 def _texts(texts: Iterable[Text]) -> list[Text]:
@@ -198,85 +195,59 @@ def _texts(texts: Iterable[Text]) -> list[Text]:
     return given
 
 
-def _set_aside(planned: Plan, n_texts: int, held_out: Sequence[Text] | None) -> tuple[list[int], list[str]]:
-    """Places of the texts on which layers are chosen, and what is to be said of that."""
-    several = [entrant.name for entrant in planned.entrants if len(entrant.layers) > 1]
-    if not several or held_out is not None:
-        return [], []
-    if n_texts < FEWEST_TO_SHARE:
-        return [], [f"too few texts to choose layers on: {', '.join(several)} judged at the layer nearest the input"]
-    return list(range(0, n_texts, 5))[:HELD_OUT], []
+def set_aside(n_texts: int, limit: int | None, layer: LayerChoice, *, chooses: bool) -> list[int]:
+    """Indices of the texts on which layers are chosen, spread evenly: every fifth, or all above the limit, up to 16.
+
+    They are set aside where layers are to be chosen; and, so that methods can be added to a run later, also where there
+    are so many texts that as many as the limit are left.
+    """
+    if layer != "best" or n_texts < FEWEST_TO_SHARE:
+        return []
+    fifths = -(-n_texts // EVERY)
+    spare = 0 if limit is None else n_texts - limit
+    n_aside = min(HELD_OUT, max(fifths, spare))
+    apart = EVERY if n_aside == fifths else n_texts / n_aside
+    enough = limit is not None and n_texts - n_aside >= limit
+    return [int(number * apart) for number in range(n_aside)] if chooses or enough else []
 
 
-def _steps(
-    entrants: Sequence[Entrant], chooses: bool, n_texts: int, tries_stability: bool, n_stages: int
-) -> dict[Step, int]:
-    """The steps of this run with how much there is to do in each; one with nothing to do is none."""
-    n_explaining = sum(entrant.method is not None for entrant in entrants)
-    found: dict[Step, int] = {
-        "choosing layers": chooses * sum(len(entrant.layers) > 1 for entrant in entrants),
-        "explanations": len(entrants) * n_texts,
-        "games": n_texts,
-        "stability": tries_stability * n_explaining,
-        "random weights": n_stages * n_explaining,
-    }
-    return {step: total for step, total in found.items() if total}
+def _ready(entrant: Entrant, judged: Sequence[int], *, chosen: bool) -> Entrant:
+    """An entrant on the judged texts; where no layer is chosen, at the one nearest the input."""
+    layers = entrant.layers if chosen else entrant.layers[:1]
+    explanations = [entrant.explanations[index] for index in judged] if entrant.kind == "outside" else ()
+    return replace(entrant, layers=layers, explanations=explanations)
 
 
-def _digest(values: Sequence[Any]) -> str:
-    return hashlib.sha256(repr(list(values)).encode("utf-8", "surrogatepass")).hexdigest()
+def _check_all_computed(wanted: Mapping[str, Metric], steps: Sequence[Step]) -> None:
+    given = {name for step in steps for name in step.gives}
+    for name in wanted:
+        if name not in given:
+            raise UsageError(f"nobody computes the metric {name!r}", "give it a compute= of a text that a step makes")
 
 
-def _weights(model: LayeredModel) -> str:
-    digest = hashlib.sha256()
-    for name, sample in fingerprint(model.module).items():
-        digest.update(name.encode() + sample.numpy().tobytes())
-    return digest.hexdigest()
+def _entry(entrant: Entrant, meaning: Meaning, findings: Findings) -> Entry:
+    memory = findings.scored[entrant.name].memory
+    control = findings.randomised.get(entrant.name)
+    return Entry(
+        entrant.name, entrant.kind, entrant.layer, entrant.chosen_from,
+        {name: str(value) for name, value in entrant.options.items()}, meaning,
+        memory if np.isfinite(memory) else None, "" if control is None else control.note,
+    )  # fmt: skip
 
 
-def _fill(
-    values: Mapping[str, Float[np.ndarray, "entry text"]],
-    entrants: Sequence[Entrant],
-    found: Mapping[str, Mapping[str, Float[np.ndarray, " text"]]],
-) -> None:
-    """Write what was found into the tables of the metrics that were asked for."""
-    for place, entrant in enumerate(entrants):
-        for metric, row in found.get(entrant.name, {}).items():
-            if metric in values:
-                values[metric][place] = row
-
-
-def _judged_text(
-    trial: Trial, said: Sequence[Explanation], gold: Sequence[int] | None, marks: Sequence[Rationale | None] | None
+def _judged_texts(
+    trial: Trial, said: Sequence[Explanation], marks: Sequence[Rationale | None] | None
 ) -> Iterable[JudgedText]:
-    for place, (encoding, explanation) in enumerate(zip(trial.encodings, said, strict=True)):
+    for index, (encoding, explanation) in enumerate(zip(trial.encodings, said, strict=True)):
         prediction = explanation.prediction
-        rationale = None if marks is None else marks[place]
+        rationale = None if marks is None else marks[index]
         yield JudgedText(
             encoding.text,
             encoding.pair,
             encoding.tokens,
             prediction.label,
             float(prediction.probability or 0.0),
-            None if gold is None else trial.model.reading.labels.name(gold[place]),
+            explanation.target,
+            None if trial.gold is None else trial.model.reading.labels.name(trial.gold[index]),
             None if rationale is None else tuple((int(start), int(end)) for start, end in rationale),
         )
-
-
-def _with_plausibility(board: Scoreboard, marks: Sequence[Rationale | None] | None) -> Scoreboard:
-    asked = [name for name in ("auprc", "token_f1") if name in board.values]
-    if not asked:
-        return board
-    share = None if marks is None else marked_share(board.explanations(board.entries[0].name), marks)
-    if marks is None or share is None:
-        return replace(board, values={name: rows for name, rows in board.values.items() if name not in asked})
-    for place, entry in enumerate(board.entries):
-        for metric, row in plausibility(board.explanations(entry.name), marks, share).items():
-            if metric in board.values:
-                board.values[metric][place] = row
-    return replace(board, settings={**board.settings, "marked_share": share})
-
-
-def _cut(trial: Trial) -> list[str]:
-    cut = sum(encoding.cut > 0 for encoding in trial.encodings)
-    return [f"{cut} texts were truncated: the model does not read their ends"] if cut else []

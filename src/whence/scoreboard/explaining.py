@@ -28,7 +28,7 @@ COSTS = ("forwards", "backwards", "seconds")
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A table of scores a text, and the cost of each (see `COSTS`); `memory` is the peak, NaN where unknown."""
+    """A table of scores per text, and the cost of each (see `COSTS`); `memory` is the peak, NaN where unknown."""
 
     tables: list[Float[np.ndarray, "layer token"]]
     costs: Float[np.ndarray, "text cost"]
@@ -63,35 +63,32 @@ def explain_quietly(
     wanted: list[Any] = ["predicted"] * len(texts) if targets is None else list(targets)
     found: dict[int, Explanation] = {}
     for target in dict.fromkeys(wanted):
-        places = [place for place, each in enumerate(wanted) if each == target]
+        indices = [index for index, each in enumerate(wanted) if each == target]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WhenceWarning)
             explained = explain(
-                model, [texts[place] for place in places], entrant.method,
+                model, [texts[index] for index in indices], entrant.method,
                 **{"layers": entrant.layers, **settings, **entrant.options},
                 target=target, seed=seed, batch_tokens=batch_tokens,
             )  # fmt: skip
-        found.update(zip(places, explained, strict=True))
-    return [found[place] for place in range(len(texts))]
+        found.update(zip(indices, explained, strict=True))
+    return [found[index] for index in range(len(texts))]
 
 
-def score(trial: Trial, entrant: Entrant, places: Sequence[int], *, which: str = "texts") -> Scored:
+def score(trial: Trial, entrant: Entrant, indices: Sequence[int]) -> Scored:
     """The entrant's scores of some texts."""
 
     def make() -> Piece:
-        texts = [trial.texts[place] for place in places]
+        texts = [trial.texts[index] for index in indices]
         with peak_memory(trial.model.device) as peak:
             explained = explain_quietly(trial.model, texts, entrant, seed=trial.seed, batch_tokens=trial.batch_tokens)
-        costs = np.array([[e.cost.forwards, e.cost.backwards, e.cost.seconds] for e in explained], dtype=np.float64)
         flat = np.concatenate([each.scores.ravel() for each in explained])
-        return Piece({"scores": flat, "costs": costs}, {"memory": peak.bytes})
+        return Piece({"scores": flat, "costs": _costs(explained)}, {"memory": peak.bytes})
 
     if entrant.kind == "outside":
-        return _outside(entrant, [trial.encodings[place] for place in places], places)
-    key = {"options": {name: str(value) for name, value in entrant.options.items()}, "layers": list(entrant.layers),
-           "places": [places[0], places[-1], len(places)], "which": which}  # fmt: skip
-    piece = trial.store.kept("scores", entrant.name, key, make)
-    n_layers, lengths = len(entrant.layers), [len(trial.encodings[place]) for place in places]
+        return _outside(entrant, trial, indices)
+    piece = trial.store.kept("scores", entrant.name, trial.key(indices, **entrant.key), make)
+    n_layers, lengths = len(entrant.layers), [len(trial.encodings[index]) for index in indices]
     parts = np.split(piece.arrays["scores"], np.cumsum([n_layers * length for length in lengths])[:-1])
     memory = piece.facts["memory"]
     return Scored(
@@ -101,12 +98,14 @@ def score(trial: Trial, entrant: Entrant, places: Sequence[int], *, which: str =
     )
 
 
-def _outside(entrant: Entrant, encodings: Sequence[Encoding], places: Sequence[int]) -> Scored:
-    explanations = [entrant.explanations[place] for place in places]
-    tables = [
-        aligned(explanation, encoding)[None] for explanation, encoding in zip(explanations, encodings, strict=True)
-    ]
-    costs = np.array([[e.cost.forwards, e.cost.backwards, e.cost.seconds] for e in explanations], dtype=np.float64)
+def _costs(explanations: Sequence[Explanation]) -> Float[np.ndarray, "text cost"]:
+    return np.array([[getattr(each.cost, name) for name in COSTS] for each in explanations], dtype=np.float64)
+
+
+def _outside(entrant: Entrant, trial: Trial, indices: Sequence[int]) -> Scored:
+    explanations = [entrant.explanations[index] for index in indices]
+    tables = [aligned(each, trial.encodings[index])[None] for each, index in zip(explanations, indices, strict=True)]
+    costs = _costs(explanations)
     costs[costs.sum(axis=1) == 0] = np.nan  # whoever made them did not say
     return Scored(tables, costs, float("nan"))
 
@@ -119,17 +118,18 @@ def aligned(explanation: Explanation, encoding: Encoding) -> Float[np.ndarray, "
     """
     if (explanation.text, explanation.pair) != (encoding.text, encoding.pair):
         raise UsageError(
-            f"{explanation.method} explains another text: {explanation.text[:40]!r}", "give one a text, in their order"
+            f"{explanation.method} explains another text: {explanation.text[:40]!r}",
+            "give one per text, in their order",
         )
     row = explanation.row()
     pieces = [(token, float(value)) for token, value in zip(explanation.tokens, row, strict=True) if not token.special]
     scores = np.zeros(len(encoding), dtype=np.float32)
-    for place, token in enumerate(encoding.tokens):
+    for index, token in enumerate(encoding.tokens):
         touching = [
             value
             for piece, value in pieces
             if piece.segment == token.segment and piece.start < token.end and token.start < piece.end
         ]
         if touching and not token.special:
-            scores[place] = sum(touching) if explanation.meaning.additive else max(touching, key=abs)
+            scores[index] = sum(touching) if explanation.meaning.additive else max(touching, key=abs)
     return scores

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,6 @@ from pathlib import Path
 import torch
 
 _STATUS = Path("/proc/self/statm")
-_PAGE = 4_096
 _EVERY = 0.01  # seconds between two looks
 
 
@@ -54,4 +54,4 @@ def peak_memory(device: torch.device) -> Iterator[Peak]:
 
 
 def _resident() -> int:
-    return int(_STATUS.read_text().split()[1]) * _PAGE
+    return int(_STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

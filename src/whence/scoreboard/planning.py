@@ -81,7 +81,7 @@ def plan(
         _enter(found, replace(entrant, layers=explanation.layers), explanation.meaning, each=layer == "each")
     for name, given in explanations.items():
         if len(given) != n_texts:
-            raise UsageError(f"{name} has {len(given)} explanations for {n_texts} texts", "give one a text")
+            raise UsageError(f"{name} has {len(given)} explanations for {n_texts} texts", "give one per text")
         if name in found.meanings:
             raise UsageError(f"two entrants are called {name!r}", "give the explanations another name")
         layers = (given[0].layers[0],)
@@ -99,7 +99,7 @@ def _named(methods: Methods) -> dict[str, str | Method]:
     elif isinstance(methods, str):
         raise UsageError(f"methods is {methods!r}", "give a list, such as ['shapley', 'leave_one_out']")
     else:
-        names = [each if isinstance(each, str) else _own_name(each) for each in methods]
+        names = [each if isinstance(each, str) else each.name for each in methods]
         found = dict(zip(names, methods, strict=True))
         if len(found) < len(names):
             raise UsageError("two methods have one name", "give a mapping from names to methods")
@@ -110,10 +110,6 @@ def _named(methods: Methods) -> dict[str, str | Method]:
 
 def _budget(method: str | Method) -> dict[str, Any]:
     return BUDGETS.get(method, {}) if isinstance(method, str) else {}
-
-
-def _own_name(method: Method) -> str:
-    return str(getattr(method.compute, "func", method.compute).__name__)
 
 
 def _tried(model: LayeredModel, entrant: Entrant, layer: LayerChoice, text: Text) -> Explanation:

@@ -2,103 +2,113 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from whence.metrics.entropy import normalised_entropy
-from whence.metrics.sparsity import gini
+from whence.engine.asking import Contestant, answered, may_go
+from whence.metrics.answered import BOARD_POINTS, AnsweredText, ScoredText
+from whence.metrics.table import Metric
 from whence.scoreboard.controls import ORACLE, oracle_scores
-from whence.scoreboard.explaining import COSTS, Scored, score
-from whence.scoreboard.faithfulness import FAITHFULNESS, Outcome, play_entrants
-from whence.scoreboard.trial import Entrant, Trial
+from whence.scoreboard.explaining import Scored, score
+from whence.scoreboard.trial import Entrant, Findings, Step, Trial
 from whence.store import Piece
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+
+def explanations(trial: Trial, entrants: Sequence[Entrant], metrics: Sequence[Metric]) -> Step:
+    """Every entrant's scores of every text, chunk by chunk, and the metrics of scored texts."""
+    of_scores = [metric for metric in metrics if metric.of == "scored"]
+    total = len(entrants) * len(trial.texts)
+
+    def run(findings: Findings, key: Mapping[str, Any]) -> None:
+        parts: dict[str, list[Scored]] = {entrant.name: [] for entrant in findings.entrants}
+        for chunk in trial.chunks():
+            for number, entrant in enumerate(findings.entrants, start=1):
+                oracle = entrant.kind == "control" and entrant.name == ORACLE
+                parts[entrant.name].append(_oracle(trial, chunk, key) if oracle else score(trial, entrant, chunk))
+                trial.report("explanations", len(entrants) * chunk.start + number * len(chunk), total)
+        words = [may_go(encoding) for encoding in trial.encodings]
+        for name, several in parts.items():
+            scored = findings.scored[name] = Scored.joined(several)
+            texts = [
+                ScoredText(np.asarray(row, dtype=float)[seen], *costs)
+                for row, seen, costs in zip(scored.rows, words, scored.costs.tolist(), strict=True)
+            ]
+            findings.fill(name, _computed(of_scores, texts))
+
+    return Step("explanations", total, [metric.name for metric in of_scores], {"hide": trial.hiding.name}, run)
 
 
-def scores_and_outcomes(trial: Trial, entrants: Sequence[Entrant]) -> tuple[dict[str, Scored], dict[str, Outcome]]:
-    """Chunk by chunk of texts: every entrant's scores, then the games of all whose outcome is not known yet."""
-    scored: dict[str, list[Scored]] = {entrant.name: [] for entrant in entrants}
-    outcomes: dict[str, list[Outcome]] = {entrant.name: [] for entrant in entrants}
-    n_explanations = len(entrants) * len(trial.texts)
-    for chunk in trial.chunks():
-        encodings = [trial.encodings[place] for place in chunk]
-        for number, entrant in enumerate(entrants, start=1):
-            found = _oracle(trial, chunk) if entrant.name == ORACLE and entrant.kind == "control" else None
-            scored[entrant.name].append(found or score(trial, entrant, chunk))
-            trial.report("explanations", len(entrants) * chunk.start + number * len(chunk), n_explanations)
-        keys = {
-            entrant.name: {"places": [chunk.start, chunk.stop], "scores": _rows_digest(scored[entrant.name][-1])}
-            for entrant in entrants
-        }
-        missing = [each for each in entrants if not trial.store.has("outcome", each.name, keys[each.name])]
-        played = play_entrants(
-            trial.model,
-            encodings,
-            {each.name: scored[each.name][-1].rows for each in missing},
-            None if trial.gold is None else [trial.gold[place] for place in chunk],
-            hiding=trial.hiding,
-            seed=trial.seed,
-            batch_tokens=trial.batch_tokens,
-        ) if missing else {}  # fmt: skip
-        for entrant in entrants:
-            piece = trial.store.kept(
-                "outcome",
-                entrant.name,
-                keys[entrant.name],
-                lambda name=entrant.name, played=played: Piece(  # type: ignore[misc]
-                    {"values": played[name].values, "curves": played[name].curves}, {}
-                ),
-            )
-            outcomes[entrant.name].append(Outcome(piece.arrays["values"], piece.arrays["curves"]))
-        trial.report("games", chunk.stop, len(trial.texts))
-    return (
-        {name: Scored.joined(parts) for name, parts in scored.items()},
-        {
-            name: Outcome(*(np.concatenate([getattr(part, field) for part in parts]) for field in ("values", "curves")))
-            for name, parts in outcomes.items()
-        },
-    )
-
-
-def _oracle(trial: Trial, chunk: range) -> Scored:
-    encodings = [trial.encodings[place] for place in chunk]
+def _oracle(trial: Trial, chunk: range, key: Mapping[str, Any]) -> Scored:
+    encodings = [trial.encodings[index] for index in chunk]
 
     def make() -> Piece:
         found = oracle_scores(trial.model, encodings, hiding=trial.hiding, batch_tokens=trial.batch_tokens)
         return Piece({"scores": np.concatenate(found)}, {})
 
-    piece = trial.store.kept("scores", ORACLE, {"places": [chunk.start, chunk.stop]}, make)
+    piece = trial.store.kept("scores", ORACLE, trial.key(chunk, **key), make)
     parts = np.split(piece.arrays["scores"], np.cumsum([len(each) for each in encodings])[:-1])
-    costs = np.array([[2 * sum(not token.special for token in each.tokens) + 2, 0, np.nan] for each in encodings])
+    costs = np.array([[2 * int(may_go(each).sum()) + 2, 0, np.nan] for each in encodings])
     return Scored([part[None] for part in parts], costs, float("nan"))
 
 
-def _rows_digest(scored: Scored) -> str:
-    digest = hashlib.sha256()
-    for row in scored.rows:
-        digest.update(np.ascontiguousarray(row, dtype=np.float32).tobytes())
-    return digest.hexdigest()
+def games(trial: Trial, metrics: Sequence[Metric]) -> Step:
+    """What the model says of the texts in the hands of every entrant, and the metrics of answered texts."""
+    of_answers = [metric for metric in metrics if metric.of == "answered"]
+    key = {"points": BOARD_POINTS, "hide": trial.hiding.name}
+
+    def run(findings: Findings, key: Mapping[str, Any]) -> None:
+        for chunk in trial.chunks():
+            for name, texts in _answers(trial, findings, chunk, key).items():
+                findings.answered.setdefault(name, []).extend(texts)
+            trial.report("games", chunk.stop, len(trial.texts))
+        for name, texts in findings.answered.items():
+            findings.fill(name, _computed(of_answers, texts))
+
+    return Step("games", len(trial.texts), [metric.name for metric in of_answers], key, run)
 
 
-def judged_values(
-    trial: Trial, scored: Mapping[str, Scored], outcomes: Mapping[str, Outcome]
-) -> dict[str, dict[str, Float[np.ndarray, " text"]]]:
-    """Faithfulness, shape and cost of every entrant, by metric."""
-    found = {}
-    for name, each in scored.items():
-        words = [
-            np.abs(np.asarray(row, dtype=float)[[not token.special for token in encoding.tokens]])
-            for row, encoding in zip(each.rows, trial.encodings, strict=True)
-        ]
-        found[name] = {
-            **{metric: outcomes[name].values[:, column] for column, metric in enumerate(FAITHFULNESS)},
-            "entropy": np.array([float(normalised_entropy(row)) if len(row) > 1 else np.nan for row in words]),
-            "sparsity": np.array([gini(row) for row in words]),
-            **dict(zip(COSTS, each.costs.T, strict=True)),
-        }
-    return found
+def _answers(trial: Trial, findings: Findings, chunk: range, key: Mapping[str, Any]) -> dict[str, list[AnsweredText]]:
+    """The answers about a chunk of texts; those that are not kept yet are asked for together."""
+    rows = {name: scored.rows[chunk.start : chunk.stop] for name, scored in findings.scored.items()}
+    gold = None if trial.gold is None else [trial.gold[index] for index in chunk]
+    keys = {name: trial.key(chunk, scores=of_name, gold=gold, **key) for name, of_name in rows.items()}
+    missing = {
+        name: Contestant(rows[name], tie_breaks=1) for name in rows if not trial.store.has("answers", name, keys[name])
+    }
+    asked: dict[str, list[Any]] = {name: [None] * len(chunk) for name in missing}
+    if missing:
+        for index, texts in answered(
+            trial.model, [trial.encodings[index] for index in chunk], missing, BOARD_POINTS,
+            hiding=trial.hiding, batch_tokens=trial.batch_tokens, gold=gold, seed=trial.seed,
+        ):  # fmt: skip
+            for name, text in texts.items():
+                asked[name][index] = text
+    return {
+        name: _unpacked(trial.store.kept("answers", name, keys[name], lambda name=name: _packed(asked[name])))  # type: ignore[misc]
+        for name in rows
+    }
+
+
+_FIELDS = ("n_tokens", "whole", "counts", "probability", "same", "right")
+
+
+def _packed(texts: Sequence[AnsweredText]) -> Piece:
+    tables = {name: [getattr(text, name) for text in texts] for name in _FIELDS}
+    return Piece({name: np.array(values) for name, values in tables.items() if values[0] is not None}, {})
+
+
+def _unpacked(piece: Piece) -> list[AnsweredText]:
+    tables = [piece.arrays.get(name) for name in _FIELDS]
+    return [
+        AnsweredText(
+            BOARD_POINTS, int(piece.arrays["n_tokens"][row]), float(piece.arrays["whole"][row]),
+            *(None if table is None else table[row] for table in tables[2:]),  # type: ignore[arg-type]
+        )
+        for row in range(len(piece.arrays["whole"]))
+    ]  # fmt: skip
+
+
+def _computed(metrics: Sequence[Metric], texts: Sequence[Any]) -> dict[str, list[float]]:
+    return {metric.name: [float(metric.compute(text)) for text in texts] for metric in metrics if metric.compute}

@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from whence.errors import WhenceError
+from whence.metrics.table import METRICS, Metric
 from whence.models.fingerprint import changed_on_purpose
 from whence.models.layered import LayeredModel
 from whence.scoreboard.explaining import explain_quietly
-from whence.scoreboard.stability import order_agreement
-from whence.scoreboard.trial import Entrant, Trial
+from whence.scoreboard.stability import rank_correlation
+from whence.scoreboard.trial import Entrant, Findings, Step, Trial
 from whence.store import Piece
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+RANDOMISATION = "randomisation"
 MOST_TEXTS = 8  # with all weights random, which is what is judged
 ON_THE_WAY = 4  # of them at the stages before
 UNMOVED = 0.6  # τ: four of five pairs of words in the same order
@@ -70,70 +72,62 @@ def stages(model: LayeredModel) -> list[Stage]:
     return [*found, Stage("all weights", n_blocks, embeddings=True)]
 
 
-def randomise(
-    trial: Trial,
-    entrants: Sequence[Entrant],
-    rows: Mapping[str, Sequence[Float[np.ndarray, " token"]]],
-    targets: Sequence[int] | None,
-) -> dict[str, Randomised]:
-    """The control over all entrants that explain; `rows` are their scores on the real model."""
+def randomisation(
+    trial: Trial, n_entrants: int, targets: Sequence[int] | None, metrics: Sequence[Metric]
+) -> tuple[Step, list[Stage]]:
+    """The control over all entrants that explain, and its stages."""
+    wanted = any(metric.name == RANDOMISATION for metric in metrics)
+    planned = stages(trial.model) if wanted else []
+    total = len(planned) * n_entrants
+    key = {"metric": (RANDOMISATION, METRICS[RANDOMISATION].version), "targets": targets}
     judged = trial.some(MOST_TEXTS)
-    planned = stages(trial.model)
-    tried = {stage.name: judged if stage is planned[-1] else judged[:: MOST_TEXTS // ON_THE_WAY] for stage in planned}
-    pieces: dict[str, list[Piece]] = {entrant.name: [] for entrant in entrants}
-    for number, stage in enumerate(planned):
-        keys = {
-            entrant.name: {
-                "options": {name: str(value) for name, value in entrant.options.items()},
-                "layers": list(entrant.layers),
-                "stage": stage.name,
-            }
-            for entrant in entrants
-        }
-        missing = [each for each in entrants if not trial.store.has("randomised", each.name, keys[each.name])]
-        with redrawn(trial.model, stage, trial.seed) if missing else _nothing():
-            for done, entrant in enumerate(entrants):
-                piece = trial.store.kept(
-                    "randomised",
-                    entrant.name,
-                    keys[entrant.name],
-                    lambda entrant=entrant, stage=stage: _taus(  # type: ignore[misc]
-                        trial, entrant, tried[stage.name], rows[entrant.name], targets
-                    ),
-                )
-                pieces[entrant.name].append(piece)
-                trial.report("random weights", number * len(entrants) + done + 1, len(planned) * len(entrants))
-    found = {}
-    for name, parts in pieces.items():
-        tables = np.full((2, len(planned), len(trial.texts)), np.nan)
-        for number, (stage, part) in enumerate(zip(planned, parts, strict=True)):
-            tables[:, number, tried[stage.name]] = part.arrays["taus"]
-        found[name] = Randomised(tables[0], tables[1], next((str(part.facts["note"]) for part in parts), ""))
-    return found
+
+    def run(findings: Findings, key: Mapping[str, Any]) -> None:
+        tables = {each.name: np.full((2, len(planned), len(trial.texts)), np.nan) for each in findings.explaining}
+        notes = dict.fromkeys(tables, "")
+        for number, stage in enumerate(planned):
+            tried = judged if stage is planned[-1] else judged[:: MOST_TEXTS // ON_THE_WAY]
+            keys = {each.name: trial.key(tried, stage=stage, **each.key, **key) for each in findings.explaining}
+            all_kept = all(trial.store.has("randomised", name, each) for name, each in keys.items())
+            with nullcontext() if all_kept else redrawn(trial.model, stage, trial.seed):
+                for done, entrant in enumerate(findings.explaining, start=1):
+                    rows = findings.scored[entrant.name].rows
+                    piece = trial.store.kept(
+                        "randomised", entrant.name, keys[entrant.name],
+                        lambda entrant=entrant, rows=rows, tried=tried: _taus(trial, entrant, tried, rows, targets),  # type: ignore[misc]
+                    )  # fmt: skip
+                    tables[entrant.name][:, number, tried] = piece.arrays["taus"]
+                    notes[entrant.name] = notes[entrant.name] or str(piece.facts["note"])
+                    trial.report("random weights", number * n_entrants + done, total)
+        for name, (signed, sizes) in tables.items():
+            found = findings.randomised[name] = Randomised(signed, sizes, notes[name])
+            findings.fill(name, {RANDOMISATION: found.values[-1]})
+
+    return Step("random weights", total, [RANDOMISATION], key, run), planned
 
 
 def _taus(
     trial: Trial,
     entrant: Entrant,
-    places: Sequence[int],
+    indices: Sequence[int],
     rows: Sequence[Float[np.ndarray, " token"]],
     targets: Sequence[int] | None,
 ) -> Piece:
     try:
         explained = explain_quietly(
             trial.model,
-            [trial.texts[place] for place in places],
+            [trial.texts[index] for index in indices],
             entrant,
             seed=trial.seed,
             batch_tokens=trial.batch_tokens,
-            targets=None if targets is None else [targets[place] for place in places],
+            targets=None if targets is None else [targets[index] for index in indices],
         )
     except WhenceError as error:  # a method of the user's that refuses such a model
-        return Piece({"taus": np.full((2, len(places)), np.nan)}, {"note": error.problem})
+        return Piece({"taus": np.full((2, len(indices)), np.nan)}, {"note": error.problem})
     taus = [
         [
-            order_agreement(change(rows[place]), change(each.row()), trial.encodings[place])
-            for place, each in zip(places, explained, strict=True)
+            rank_correlation(change(rows[index]), change(each.row()), trial.encodings[index])
+            for index, each in zip(indices, explained, strict=True)
         ]
         for change in (np.asarray, np.abs)
     ]
@@ -178,8 +172,3 @@ def _parameters(model: LayeredModel, stage: Stage) -> dict[str, nn.Parameter]:
         if head or id(weight) in chosen or (below and stage.embeddings):
             found[name] = weight
     return found
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.errors import UsageError
+from whence.errors import UsageError, warn_of_old_name
 from whence.metrics.confidence import Interval
 from whence.metrics.many_comparisons import holm, rank_ranges, sign_flip_p_values
 from whence.scoreboard.board import Scoreboard
-from whence.scoreboard.metric_table import METRICS
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -21,7 +20,7 @@ SURE = 0.05  # the chance of one wrong claim among all comparisons of a ranking
 
 
 @dataclass(frozen=True)
-class Place:
+class Standing:
     """An entry's mean and the ranks it may have; controls have none, and (0, 0) stands for that."""
 
     name: str
@@ -38,33 +37,39 @@ class Place:
 class Ranking:
     """Entries from best to worst on one metric.
 
-    `p_values[i, j]` compares places i and j: two-sided, by random signs over the texts, corrected after Holm for all
+    `p_values[i, j]` compares standings i and j: two-sided, by random signs over the texts, corrected after Holm for all
     comparisons made; `better[i, j]` says that i is surely better than j.
     """
 
     metric: str
-    places: tuple[Place, ...]
-    p_values: Float[np.ndarray, "place other"]
-    better: Bool[np.ndarray, "place other"]
+    standings: tuple[Standing, ...]
+    p_values: Float[np.ndarray, "standing other"]
+    better: Bool[np.ndarray, "standing other"]
 
     @property
-    def first(self) -> tuple[Place, ...]:
-        """The best entry and all from which it cannot be told apart, controls left out."""
-        own = [number for number, place in enumerate(self.places) if place.ranks != (0, 0)]
-        return tuple(self.places[number] for number in own if number == own[0] or not self.better[own[0], number])
+    def places(self) -> tuple[Standing, ...]:
+        """The old name of `standings`."""
+        warn_of_old_name("Ranking.places", "Ranking.standings")
+        return self.standings
 
-    def of(self, name: str) -> Place:
-        return next(place for place in self.places if place.name == name)
+    @property
+    def first(self) -> tuple[Standing, ...]:
+        """The best entry and all from which it cannot be told apart, controls left out."""
+        own = [number for number, each in enumerate(self.standings) if each.ranks != (0, 0)]
+        return tuple(self.standings[number] for number in own if number == own[0] or not self.better[own[0], number])
+
+    def of(self, name: str) -> Standing:
+        return next(each for each in self.standings if each.name == name)
 
     def surely_better(self, name: str, other: str) -> bool:
-        names = [place.name for place in self.places]
+        names = [each.name for each in self.standings]
         return bool(self.better[names.index(name), names.index(other)])
 
 
 def rank(board: Scoreboard, metric: str) -> Ranking:
     """Entries that have the metric on at least one text, from best to worst; equal ones in the order given."""
-    better = METRICS[metric].better if metric in METRICS else None
     values = board.per_text(metric)
+    better = board.kinds[metric].better
     if better is None:
         raise UsageError(f"neither more nor less {metric} is better, so it gives no ranking", "rank by another metric")
     sign = 1.0 if better == "higher" else -1.0
@@ -86,8 +91,8 @@ def rank(board: Scoreboard, metric: str) -> Ranking:
             surely[i, j], surely[j, i] = p_value < SURE and mean > 0, p_value < SURE and mean < 0
     own = [number for number, (entry, _, _) in enumerate(known) if entry.kind != "control"]
     ranges = dict(zip(own, rank_ranges(surely[np.ix_(own, own)]), strict=True))
-    places = tuple(
-        Place(entry.name, interval, ranges.get(number, (0, 0)), int(np.isfinite(row).sum()))
+    standings = tuple(
+        Standing(entry.name, interval, ranges.get(number, (0, 0)), int(np.isfinite(row).sum()))
         for number, (entry, interval, row) in enumerate(known)
     )
-    return Ranking(metric, places, p_values, surely)
+    return Ranking(metric, standings, p_values, surely)

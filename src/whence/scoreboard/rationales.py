@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whence.data.example import Example
 from whence.errors import UsageError
-from whence.explanation import Explanation
-from whence.metrics.plausibility import average_precision, token_f1
+from whence.explanation import Explanation, Meaning, Word
+from whence.metrics.answered import MarkedText
+from whence.metrics.table import Metric
+from whence.scoreboard.trial import Findings, Step, Trial
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Bool
 
 Rationale = Sequence[tuple[int, int]]
 """The spans of characters of a text that people marked."""
@@ -35,37 +37,51 @@ def leaf_rationale(example: Example) -> Rationale | None:
     spans = [match.span() for match in re.finditer(r"[^ ]+", example.text)]
     if len(spans) != len(example.token_labels):
         raise UsageError(
-            f"{len(example.token_labels)} labels for {len(spans)} words: {example.text[:40]!r}", "give one a word"
+            f"{len(example.token_labels)} labels for {len(spans)} words: {example.text[:40]!r}", "give one per word"
         )
     side = np.sign(example.label - NEUTRAL)
     return [span for span, leaf in zip(spans, example.token_labels, strict=True) if np.sign(leaf - NEUTRAL) == side]
 
 
 def plausibility(
-    explanations: Sequence[Explanation], rationales: Sequence[Rationale | None], share: float
-) -> dict[str, Float[np.ndarray, " text"]]:
-    """AUPRC and token F1 of the words of each text; NaN where people marked nothing. For `share` see `marked_share`."""
-    found = np.full((2, len(explanations)), np.nan)
-    for place, (explanation, rationale) in enumerate(zip(explanations, rationales, strict=True)):
-        if rationale is None:
-            continue
-        words = [word for word in explanation.words() if word.segment == 0]
-        marks = np.array([_marked(word.start, word.end, rationale) for word in words])
-        scores = np.array([word.score for word in words])
-        found[:, place] = average_precision(scores, marks), token_f1(scores, marks, share)
-    return {"auprc": found[0], "token_f1": found[1]}
+    trial: Trial,
+    meanings: Mapping[str, Meaning],
+    marks: Sequence[Rationale | None] | None,
+    share: float | None,
+    metrics: Sequence[Metric],
+) -> Step:
+    """The metrics of marked texts, word by word; for `share` see `marked_share`."""
+    of_marks = [metric for metric in metrics if metric.of == "marked"]
+    total = len(meanings) if of_marks and marks is not None and share is not None else 0
+
+    def run(findings: Findings, key: Mapping[str, Any]) -> None:
+        assert marks is not None, "or there would be nothing to do"
+        assert share is not None, "or there would be nothing to do"
+        for done, (name, scored) in enumerate(findings.scored.items(), start=1):
+            found = np.full((len(of_marks), len(marks)), np.nan)
+            for index, (rationale, row, read) in enumerate(zip(marks, scored.rows, trial.encodings, strict=True)):
+                if rationale is not None:
+                    made = Explanation.from_scores(read.text, read.tokens, row, pair=read.pair, meaning=meanings[name])
+                    words = _words(made)
+                    scores = np.array([word.score for word in words])
+                    text = MarkedText(scores, _marked(words, rationale), share)
+                    found[:, index] = [metric.compute(text) for metric in of_marks if metric.compute]
+            findings.fill(name, {metric.name: row for metric, row in zip(of_marks, found, strict=True)})
+            trial.report("people's marks", done, total)
+
+    return Step("people's marks", total, [metric.name for metric in of_marks], {}, run)
 
 
-def marked_share(explanations: Sequence[Explanation], rationales: Sequence[Rationale | None]) -> float | None:
+def marked_share(explanations: Sequence[Explanation], rationales: Sequence[Rationale | None] | None) -> float | None:
     """The share of words that people marked, averaged over the texts in which they marked any; None if they did not."""
-    shares = []
-    for explanation, rationale in zip(explanations, rationales, strict=True):
-        if rationale:
-            words = [word for word in explanation.words() if word.segment == 0]
-            shares.append(np.mean([_marked(word.start, word.end, rationale) for word in words]))
-    share = float(np.mean(shares)) if shares else 0.0
-    return share if share > 0 else None
+    pairs = [] if rationales is None else zip(explanations, rationales, strict=True)
+    shares = [_marked(_words(explanation), rationale).mean() for explanation, rationale in pairs if rationale]
+    return (float(np.mean(shares)) or None) if shares else None
 
 
-def _marked(start: int, end: int, rationale: Rationale) -> bool:
-    return any(first < end and start < last for first, last in rationale)
+def _words(explanation: Explanation) -> list[Word]:
+    return [word for word in explanation.words() if word.segment == 0]
+
+
+def _marked(words: Sequence[Word], rationale: Rationale) -> Bool[np.ndarray, " word"]:
+    return np.array([any(first < word.end and word.start < last for first, last in rationale) for word in words])

@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from whence.errors import FileError
-from whence.explanation import Meaning, ModelRecord, Token
+from whence.explanation import ExplainedTarget, Meaning, ModelRecord, Token, layer_of_file
 from whence.files import write_whole
-from whence.scoreboard.board import Entry, JudgedText, Scoreboard
-from whence.scoreboard.faithfulness import CURVES, GRID
-from whence.scoreboard.metric_table import METRICS
+from whence.metrics.table import METRICS, Metric
+from whence.scoreboard.board import CURVES, GRID, Entry, JudgedText, Scoreboard
 
 SCHEMA = "whence.scoreboard/1"
 SUMMARY, PER_TEXT, CURVE_TABLE, SCORES, TEXTS = (
     "scoreboard.json", "per_text.parquet", "curves.parquet", "scores.parquet", "texts.parquet"
 )  # fmt: skip
 _ADVICE = "give a folder that Scoreboard.save or `whence evaluate` wrote"
+_METRIC_FIELDS = ("title", "group", "better", "sentence", "of", "version")
 _TOKEN_FIELDS = ("text", "id", "start", "end", "segment", "special", "word")
 
 
@@ -30,12 +30,12 @@ def to_dict(board: Scoreboard) -> dict[str, Any]:
     verdict = board.verdict
     rankings = {
         metric: [
-            {"entry": place.name, "mean": place.mean.mean, "low": place.mean.low, "high": place.mean.high,
-             "ranks": list(place.ranks), "n_texts": place.n_texts}
-            for place in board.ranking(metric).places
+            {"entry": each.name, "mean": each.mean.mean, "low": each.mean.low, "high": each.mean.high,
+             "ranks": list(each.ranks), "n_texts": each.n_texts}
+            for each in board.ranking(metric).standings
         ]
         for metric in board.metrics
-        if METRICS[metric].better is not None
+        if board.kinds[metric].better is not None
     }  # fmt: skip
     data: dict[str, Any] = _plain(
         {
@@ -44,7 +44,9 @@ def to_dict(board: Scoreboard) -> dict[str, Any]:
             "n_texts": board.n_texts,
             "verdict": {"answer": verdict.answer, "believe": verdict.believe, "reasons": verdict.reasons},
             "entries": [asdict(entry) for entry in board.entries],
-            "metrics": {name: asdict(METRICS[name]) for name in board.metrics},
+            "metrics": {
+                name: {field: getattr(board.kinds[name], field) for field in _METRIC_FIELDS} for name in board.metrics
+            },
             "means": {
                 metric: {
                     entry.name: None if (found := board.interval(entry.name, metric)) is None else asdict(found)
@@ -53,7 +55,7 @@ def to_dict(board: Scoreboard) -> dict[str, Any]:
                 for metric in board.metrics
             },
             "rankings": rankings,
-            "agreement": board.agreement,
+            "rank_correlation": board.rank_correlation,
             "stages": board.stages,
             "randomised": {
                 entry.name: [_mean(of_stage) for of_stage in of_entry]
@@ -101,6 +103,10 @@ def save(board: Scoreboard, folder: str | Path) -> None:
             "pair": [text.pair for text in board.texts],
             "prediction": [text.prediction for text in board.texts],
             "probability": [text.probability for text in board.texts],
+            **{
+                f"target_{name}": [getattr(text.target, name) for text in board.texts]
+                for name in ("description", "scale", "value")
+            },
             "gold": [text.gold for text in board.texts],
             "rationale": [
                 None if text.rationale is None else [list(span) for span in text.rationale] for text in board.texts
@@ -132,15 +138,12 @@ def load(folder: str | Path) -> Scoreboard:
 
 
 def _board(folder: Path, data: Mapping[str, Any]) -> Scoreboard:
-    entries = tuple(
-        Entry(**{**each, "chosen_from": tuple(each["chosen_from"]), "meaning": Meaning(**each["meaning"])})
-        for each in data["entries"]
-    )
+    entries = tuple(_entry(each) for each in data["entries"])
     texts = tuple(_text(row) for row in _read(folder / TEXTS))
     shape = (len(entries), len(texts))
     per_text, curves, scores = (_read(folder / name) for name in (PER_TEXT, CURVE_TABLE, SCORES))
     if not len(per_text) == len(curves) == len(scores) == shape[0] * shape[1]:
-        raise ValueError("its tables do not have one row an entry and text")
+        raise ValueError("its tables do not have one row per entry and text")
 
     def column(name: str) -> np.ndarray:
         return np.array([row[name] for row in per_text], dtype=float).reshape(shape)
@@ -151,6 +154,7 @@ def _board(folder: Path, data: Mapping[str, Any]) -> Scoreboard:
         model=ModelRecord(**data["model"]),
         entries=entries,
         texts=texts,
+        kinds={name: _metric(name, told) for name, told in data["metrics"].items()},
         values={name: column(name) for name in data["metrics"]},
         curves=np.array([[row[name] for name in CURVES] for row in curves], dtype=np.float32).reshape(
             *shape, len(CURVES), len(GRID)
@@ -167,12 +171,28 @@ def _board(folder: Path, data: Mapping[str, Any]) -> Scoreboard:
     )
 
 
+def _entry(told: Mapping[str, Any]) -> Entry:
+    chosen_from = tuple(layer_of_file(layer) for layer in told["chosen_from"])
+    meaning = Meaning(**told["meaning"])
+    return Entry(**{**told, "layer": layer_of_file(told["layer"]), "chosen_from": chosen_from, "meaning": meaning})
+
+
+def _metric(name: str, told: Mapping[str, Any]) -> Metric:
+    """A metric as the file tells it; whence's own is the one of the table."""
+    known = METRICS.get(name)
+    found = Metric(name=name, **told)
+    return known if known is not None and replace(known, compute=None) == found else found
+
+
 def _text(row: Mapping[str, Any]) -> JudgedText:
     columns = [row[f"token_{name}"] for name in _TOKEN_FIELDS]
     tokens = tuple(Token(**dict(zip(_TOKEN_FIELDS, each, strict=True))) for each in zip(*columns, strict=True))
     rationale = row["rationale"]
+    # boards of before did not say what was explained; the decision's probability is as true
+    target = (row.get("target_description", row["prediction"]), row.get("target_scale", "probability"),
+              row.get("target_value", row["probability"]))  # fmt: skip
     return JudgedText(
-        row["text"], row["pair"], tokens, row["prediction"], row["probability"], row["gold"],
+        row["text"], row["pair"], tokens, row["prediction"], row["probability"], ExplainedTarget(*target), row["gold"],
         None if rationale is None else tuple((int(start), int(end)) for start, end in rationale),
     )  # fmt: skip
 
@@ -183,7 +203,7 @@ def _write(path: Path, columns: Mapping[str, Any]) -> None:
 
     temporary = path.with_name(f".{path.name}")
     try:
-        pyarrow.parquet.write_table(pyarrow.table(dict(columns)), temporary)
+        pyarrow.parquet.write_table(pyarrow.table(dict(columns)), temporary, write_page_checksum=True)
         temporary.replace(path)
     except OSError as error:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose another folder") from error
@@ -196,7 +216,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
     import pyarrow.parquet
 
     try:
-        rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+        rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path, page_checksum_verification=True).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FileError(f"{path.name!r} cannot be read: {reason}", _ADVICE) from error

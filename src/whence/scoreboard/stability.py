@@ -2,71 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whence.metrics.rank_correlation import kendall_tau
+from whence.metrics.table import METRICS, Metric
+from whence.models.fingerprint import weights_key
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 from whence.scoreboard.explaining import explain_quietly
-from whence.scoreboard.trial import Entrant, Trial
+from whence.scoreboard.trial import Entrant, Findings, Step, Trial
 from whence.store import Piece
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+STABILITY = ("seed_stability", "batch_difference", "checkpoint_stability")
 MOST_TEXTS = 6  # explained again for each seed, alone, and by each checkpoint
 
 
 def stability(
     trial: Trial,
-    entrant: Entrant,
-    rows: Sequence[Float[np.ndarray, " token"]],
+    n_entrants: int,
     targets: Sequence[int] | None,
+    metrics: Sequence[Metric],
     *,
     n_seeds: int,
     checkpoints: Sequence[LayeredModel],
-) -> dict[str, Float[np.ndarray, " text"]]:
-    """The stability metrics of each text, NaN for the texts that were not tried; `rows` are the entrant's scores."""
-    places = trial.some(MOST_TEXTS)
+) -> Step:
+    """The stability metrics of some texts, of every entrant that can be asked again."""
+    asked = [metric for metric in metrics if metric.name in STABILITY]
+    key = {
+        "metrics": [(METRICS[name].name, METRICS[name].version) for name in STABILITY],
+        "n_seeds": n_seeds,
+        "checkpoints": [weights_key(model.module) for model in checkpoints] if asked else [],
+    }
 
-    def make() -> Piece:
-        alone = [_rows(trial, entrant, trial.model, [place])[0] for place in places]
-        again = [[rows[place] for place in places]]
-        uses_seeds = n_seeds > 1 and _uses_seeds(trial, entrant, places, alone)
-        for seed in range(trial.seed + 1, trial.seed + n_seeds):
-            again.append(_rows(trial, entrant, trial.model, places, seed=seed) if uses_seeds else again[0])
-        retrained = [_rows(trial, entrant, model, places, targets=targets) for model in checkpoints]
-        encodings = [trial.encodings[place] for place in places]
-        found = {
-            "seed_stability": _agreement(again, encodings),
-            "batch_difference": np.array([_difference(*pair) for pair in zip(again[0], alone, strict=True)]),
-            "checkpoint_stability": _agreement([again[0], *retrained], encodings),
-        }
-        return Piece(found, {})
+    def run(findings: Findings, key: Mapping[str, Any]) -> None:
+        indices = trial.some(MOST_TEXTS)
+        for done, entrant in enumerate(findings.explaining, start=1):
+            rows = [findings.scored[entrant.name].rows[index] for index in indices]
+            piece = trial.store.kept(
+                "stability", entrant.name, trial.key(indices, **entrant.key, **key),
+                lambda entrant=entrant, rows=rows: _tried(trial, entrant, indices, rows, targets, n_seeds, checkpoints),  # type: ignore[misc]
+            )  # fmt: skip
+            spread = np.full((len(STABILITY), len(trial.texts)), np.nan)
+            spread[:, indices] = [piece.arrays[name] for name in STABILITY]
+            findings.fill(entrant.name, dict(zip(STABILITY, spread, strict=True)))
+            trial.report("stability", done, n_entrants)
 
-    key = {"options": {name: str(value) for name, value in entrant.options.items()}, "layers": list(entrant.layers),
-           "n_seeds": n_seeds, "checkpoints": [model.record.id for model in checkpoints]}  # fmt: skip
-    piece = trial.store.kept("stability", entrant.name, key, make)
-    spread = {}
-    for name, values in piece.arrays.items():
-        spread[name] = np.full(len(trial.texts), np.nan)
-        spread[name][places] = values
-    return spread
+    return Step("stability", n_entrants if asked else 0, STABILITY, key, run)
+
+
+def _tried(
+    trial: Trial,
+    entrant: Entrant,
+    indices: Sequence[int],
+    rows: Sequence[Float[np.ndarray, " token"]],
+    targets: Sequence[int] | None,
+    n_seeds: int,
+    checkpoints: Sequence[LayeredModel],
+) -> Piece:
+    alone = [_rows(trial, entrant, trial.model, [index])[0] for index in indices]
+    again = [rows]
+    uses_seeds = n_seeds > 1 and _uses_seeds(trial, entrant, indices, alone)
+    for seed in range(trial.seed + 1, trial.seed + n_seeds):
+        again.append(_rows(trial, entrant, trial.model, indices, seed=seed) if uses_seeds else rows)
+    retrained = [_rows(trial, entrant, model, indices, targets=targets) for model in checkpoints]
+    encodings = [trial.encodings[index] for index in indices]
+    found = (
+        _rank_correlations(again, encodings),
+        np.array([_difference(*pair) for pair in zip(rows, alone, strict=True)]),
+        _rank_correlations([rows, *retrained], encodings),
+    )
+    return Piece(dict(zip(STABILITY, found, strict=True)), {})
 
 
 def _uses_seeds(
-    trial: Trial, entrant: Entrant, places: Sequence[int], alone: Sequence[Float[np.ndarray, " token"]]
+    trial: Trial, entrant: Entrant, indices: Sequence[int], alone: Sequence[Float[np.ndarray, " token"]]
 ) -> bool:
     """Whether another seed changes the scores of the longest text: if any is sampled, that one is.
 
     Most methods draw nothing; explaining all the texts again would only show it.
     """
-    longest = max(range(len(places)), key=lambda number: len(trial.encodings[places[number]]))
-    other = _rows(trial, entrant, trial.model, [places[longest]], seed=trial.seed + 1)[0]
+    longest = max(range(len(indices)), key=lambda number: len(trial.encodings[indices[number]]))
+    other = _rows(trial, entrant, trial.model, [indices[longest]], seed=trial.seed + 1)[0]
     return not np.array_equal(other, alone[longest])
 
 
@@ -74,38 +97,38 @@ def _rows(
     trial: Trial,
     entrant: Entrant,
     model: LayeredModel,
-    places: Sequence[int],
+    indices: Sequence[int],
     *,
     seed: int | None = None,
     targets: Sequence[int] | None = None,
 ) -> list[Float[np.ndarray, " token"]]:
     explained = explain_quietly(
         model,
-        [trial.texts[place] for place in places],
+        [trial.texts[index] for index in indices],
         entrant,
         seed=trial.seed if seed is None else seed,
         batch_tokens=trial.batch_tokens,
-        targets=None if targets is None else [targets[place] for place in places],
+        targets=None if targets is None else [targets[index] for index in indices],
     )
     return [each.row() for each in explained]
 
 
-def _agreement(
+def _rank_correlations(
     several: Sequence[Sequence[Float[np.ndarray, " token"]]], encodings: Sequence[Encoding]
 ) -> Float[np.ndarray, " text"]:
     """For each text the mean τ-b between the orders of its words in every two of several runs; NaN for one run."""
     return np.array(
         [
-            np.mean([order_agreement(several[i][place], several[j][place], encoding) for i, j in pairs])
+            np.mean([rank_correlation(several[i][number], several[j][number], encoding) for i, j in pairs])
             if pairs
             else np.nan
-            for place, encoding in enumerate(encodings)
+            for number, encoding in enumerate(encodings)
             for pairs in [list(combinations(range(len(several)), 2))]
         ]
     )
 
 
-def order_agreement(one: Float[np.ndarray, " token"], other: Float[np.ndarray, " token"], encoding: Encoding) -> float:
+def rank_correlation(one: Float[np.ndarray, " token"], other: Float[np.ndarray, " token"], encoding: Encoding) -> float:
     """τ-b between two rows of scores over the tokens that are not special; 1 for equal rows, even of one score."""
     words = [not token.special for token in encoding.tokens]
     one, other = np.asarray(one, dtype=float)[words], np.asarray(other, dtype=float)[words]

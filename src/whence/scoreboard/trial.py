@@ -1,24 +1,33 @@
-"""What all steps of an evaluation share: the model, the texts, and how they are to be treated."""
+"""What all steps of an evaluation share: the model, the texts, how they are to be treated, and what was found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from whence.engine.masked import Hiding
+import numpy as np
+
 from whence.explanation import Explanation, Layer
 from whence.methods.question import Method
+from whence.metrics.answered import AnsweredText
 from whence.models.batching import Text
+from whence.models.hiding import Hiding
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
+from whence.progress import Report
 from whence.store import Store
 
-CHUNK = 50  # texts a piece of finished work: enough for full batches, little to lose
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from whence.scoreboard.explaining import Scored
+    from whence.scoreboard.randomisation import Randomised
+
+CHUNK = 50  # texts per piece of finished work: enough for full batches, little to lose
 
 Kind = Literal["method", "control", "outside"]
-Step = Literal["choosing layers", "explanations", "games", "stability", "random weights"]
-Report = Callable[[Step, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -37,10 +46,19 @@ class Entrant:
     def layer(self) -> Layer:
         return self.layers[0]
 
+    @property
+    def key(self) -> dict[str, Any]:
+        """What its scores depend on, beside model and texts; an option that names a folder counts with its contents."""
+        options = {
+            name: Path(value) if isinstance(value, str) and len(value) < 256 and Path(value).is_dir() else value
+            for name, value in self.options.items()
+        }
+        return {"method": self.method, "options": options, "layers": self.layers}
+
 
 @dataclass(frozen=True)
 class Trial:
-    """The model, the texts as it reads them and what it says of them, and the settings of a run."""
+    """The model, the texts as it reads them and what people say of them, and the settings of a run."""
 
     model: LayeredModel
     texts: Sequence[Text]
@@ -51,12 +69,57 @@ class Trial:
     batch_tokens: int
     store: Store
     report: Report
+    weights: str = ""  # the digest of the model's weights, where finished work is kept
 
     def chunks(self) -> Iterator[range]:
         for start in range(0, len(self.texts), CHUNK):
             yield range(start, min(start + CHUNK, len(self.texts)))
 
     def some(self, most: int) -> list[int]:
-        """Places of texts spread evenly over all, for the steps that need not see every text."""
+        """Indices of texts spread evenly over all, for the steps that need not see every text."""
         n_texts = min(most, len(self.texts))
-        return [round(place * len(self.texts) / n_texts) for place in range(n_texts)] if n_texts else []
+        return [round(number * len(self.texts) / n_texts) for number in range(n_texts)] if n_texts else []
+
+    def key(self, indices: Sequence[int], **further: Any) -> dict[str, Any]:
+        """What a piece of work on some of the texts depends on, all of it by value."""
+        encodings = [self.encodings[index] for index in indices]
+        read = [(each.text, each.pair, each.ids) for each in encodings]
+        return {"weights": self.weights, "task": self.model.reading.task, "texts": read, "seed": self.seed, **further}
+
+
+@dataclass(eq=False)
+class Findings:
+    """What the steps have found so far: the entrants at their layers, then what each got."""
+
+    entrants: list[Entrant]
+    values: dict[str, Float[np.ndarray, "entry text"]]
+    scored: dict[str, Scored] = field(default_factory=dict)
+    answered: dict[str, list[AnsweredText]] = field(default_factory=dict)
+    randomised: dict[str, Randomised] = field(default_factory=dict)
+
+    @property
+    def explaining(self) -> list[Entrant]:
+        """Those that can be asked again."""
+        return [entrant for entrant in self.entrants if entrant.method is not None]
+
+    def fill(self, name: str, found: Mapping[str, Sequence[float] | Float[np.ndarray, " text"]]) -> None:
+        """Write an entrant's numbers into the tables of the metrics that were asked for."""
+        index = [entrant.name for entrant in self.entrants].index(name)
+        for metric, row in found.items():
+            if metric in self.values:
+                self.values[metric][index] = row
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of an evaluation: how much there is to do, and the metrics that come of it.
+
+    `key` holds what its results depend on beside model, texts, seed and entrants: finished work is kept under it.
+    `run` is given the findings and the key.
+    """
+
+    name: str
+    total: int
+    gives: Sequence[str]
+    key: Mapping[str, Any]
+    run: Callable[[Findings, Mapping[str, Any]], None]

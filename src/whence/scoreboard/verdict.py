@@ -9,7 +9,6 @@ import numpy as np
 
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.controls import ORACLE, RANDOM
-from whence.scoreboard.metric_table import METRICS
 from whence.scoreboard.ranking import Ranking
 
 FEW = 30  # texts: below this the bootstrap is too sure of itself
@@ -31,16 +30,19 @@ def judge(board: Scoreboard) -> Verdict:
     """Believe the most faithful entry that is surely better than chance and does depend on the model."""
     ranking = board.ranking()
     kinds = {entry.name: entry.kind for entry in board.entries}
+    moved = _in_company(board)
     able = [
-        place.name
-        for place in ranking.places
-        if kinds[place.name] != "control" and place.name not in board.flagged and _beats_chance(ranking, place.name)
+        each.name
+        for each in ranking.standings
+        if kinds[each.name] != "control"
+        and each.name not in (*board.flagged, *moved)
+        and _beats_chance(ranking, each.name)
     ]
     if not able:
         return Verdict(
-            "Believe none of them: on these texts no method is surely better than random scores.",
+            _none(moved),
             (),
-            (*_controls(board, ranking), *_flags(board), *_caveat(board)),
+            (*_controls(board, ranking), *_flags(board), *_company(board), *_caveat(board)),
         )
     best = able[0]
     tied = [name for name in able[1:] if not ranking.surely_better(best, name)]
@@ -54,6 +56,7 @@ def judge(board: Scoreboard) -> Verdict:
             *_flags(board),
             *_no_better_than_chance(board, ranking),
             *_stability(board, best),
+            *_company(board),
             *_discord(board),
             *_plausibility(board, best),
             *_caveat(board),
@@ -61,8 +64,13 @@ def judge(board: Scoreboard) -> Verdict:
     )
 
 
+def _none(moved: Sequence[str]) -> str:
+    alone = " and gives a text the same scores whatever its company" if moved else ""
+    return f"Believe none of them: on these texts no method is surely better than random scores{alone}."
+
+
 def _beats_chance(ranking: Ranking, name: str) -> bool:
-    names = [place.name for place in ranking.places]
+    names = [each.name for each in ranking.standings]
     if RANDOM not in names:
         return ranking.of(name).mean.low > 0
     return ranking.surely_better(name, RANDOM)
@@ -79,8 +87,8 @@ def _answer(board: Scoreboard, best: str, tied: Sequence[str]) -> str:
 
 def _strength(board: Scoreboard, ranking: Ranking, best: str) -> Iterator[str]:
     mean = ranking.of(best).mean
-    worse = [p for p in ranking.places if p.ranks != (0, 0) and ranking.surely_better(best, p.name)]
-    others = sum(place.ranks != (0, 0) for place in ranking.places) - 1
+    worse = [p for p in ranking.standings if p.ranks != (0, 0) and ranking.surely_better(best, p.name)]
+    others = sum(each.ranks != (0, 0) for each in ranking.standings) - 1
     layer = next(entry.layer for entry in board.entries if entry.name == best)
     where = "" if layer == "embeddings" else f" (at layer {layer})"
     sentence = (
@@ -92,7 +100,7 @@ def _strength(board: Scoreboard, ranking: Ranking, best: str) -> Iterator[str]:
 
 
 def _controls(board: Scoreboard, ranking: Ranking) -> Iterator[str]:
-    means = {place.name: place.mean.mean for place in ranking.places}
+    means = {each.name: each.mean.mean for each in ranking.standings}
     parts = []
     if RANDOM in means:
         parts.append(f"random scores get {means[RANDOM]:+.2f}")
@@ -107,20 +115,20 @@ def _tied(board: Scoreboard, best: str, tied: Sequence[str]) -> Iterator[str]:
         return
     yield f"A tie: {_names(tied)} cannot be told apart from {best} on {board.n_texts} texts."
     cheap = _cheapest(board, [best, *tied])
-    costs = {name: _passes(board, name) for name in (best, cheap)}
+    costs = {name: passes_of(board, name) for name in (best, cheap)}
     if cheap != best and costs[cheap] and costs[best] / costs[cheap] >= MANY_TIMES:
-        yield f"{cheap} takes {costs[cheap]:.0f} passes a text, {best} {costs[best]:.0f}."
+        yield f"{cheap} takes {costs[cheap]:.0f} passes per text, {best} {costs[best]:.0f}."
 
 
 def _other_metrics(board: Scoreboard, best: str) -> Iterator[str]:
     """On how many of the other faithfulness metrics nobody is surely better."""
     led, beaten = 0, []
     for metric in board.metrics:
-        kind = METRICS[metric]
+        kind = board.kinds[metric]
         if kind.group != "faithfulness" or kind.better is None or metric == "faithfulness":
             continue
         ranking = board.ranking(metric)
-        if best not in [place.name for place in ranking.places]:
+        if best not in [each.name for each in ranking.standings]:
             continue
         if ranking.of(best).ranks[0] == 1:
             led += 1
@@ -146,9 +154,9 @@ def _flags(board: Scoreboard) -> Iterator[str]:
 def _no_better_than_chance(board: Scoreboard, ranking: Ranking) -> Iterator[str]:
     kinds = {entry.name: entry.kind for entry in board.entries}
     poor = [
-        place.name
-        for place in ranking.places
-        if kinds[place.name] != "control" and place.name not in board.flagged and not _beats_chance(ranking, place.name)
+        each.name
+        for each in ranking.standings
+        if kinds[each.name] != "control" and each.name not in board.flagged and not _beats_chance(ranking, each.name)
     ]
     if poor:
         yield f"Not surely better than random scores: {_names(poor)}."
@@ -157,23 +165,30 @@ def _no_better_than_chance(board: Scoreboard, ranking: Ranking) -> Iterator[str]
 def _stability(board: Scoreboard, best: str) -> Iterator[str]:
     seeds = board.interval(best, "seed_stability") if "seed_stability" in board.metrics else None
     if seeds is not None and seeds.mean < UNSTABLE:
-        yield f"Another seed changes its answer: the orders of words of two seeds agree at τ {seeds.mean:.2f}."
-    moved = []
-    for entry in board.entries if "batch_difference" in board.metrics else ():
-        change = board.interval(entry.name, "batch_difference")
-        if change is not None and change.mean > IN_COMPANY:
-            moved.append(entry.name)
+        yield f"Another seed changes its answer: the orders of words of two seeds correlate at τ {seeds.mean:.2f}."
+
+
+def _in_company(board: Scoreboard) -> list[str]:
+    """Entries whose scores of a text depend on the texts in the same batch."""
+    if "batch_difference" not in board.metrics:
+        return []
+    changes = {entry.name: board.interval(entry.name, "batch_difference") for entry in board.entries}
+    return [name for name, change in changes.items() if change is not None and change.mean > IN_COMPANY]
+
+
+def _company(board: Scoreboard) -> Iterator[str]:
+    moved = _in_company(board)
     if moved:
-        yield f"Scores of {_names(moved)} change with the texts in the same batch."
+        yield f"Scores of {_names(moved)} change with the texts in the same batch: do not believe them."
 
 
 def _discord(board: Scoreboard) -> Iterator[str]:
-    own = [place for place, entry in enumerate(board.entries) if entry.kind != "control"]
-    taus = board.agreement[np.ix_(own, own)][np.triu_indices(len(own), 1)]
+    own = [index for index, entry in enumerate(board.entries) if entry.kind != "control"]
+    taus = board.rank_correlation[np.ix_(own, own)][np.triu_indices(len(own), 1)]
     known = taus[np.isfinite(taus)]
     if len(known):
         yield (
-            f"The choice matters: two methods agree on the order of words at τ {known.mean():.2f} on average "
+            f"The choice matters: the orders of words of two methods correlate at τ {known.mean():.2f} on average "
             f"({known.min():.2f} to {known.max():.2f})."
         )
 
@@ -182,7 +197,7 @@ def _plausibility(board: Scoreboard, best: str) -> Iterator[str]:
     mean = board.interval(best, "auprc") if "auprc" in board.metrics else None
     if mean is not None:
         ranking = board.ranking("auprc")
-        leader = next(place for place in ranking.places if place.ranks != (0, 0))
+        leader = next(each for each in ranking.standings if each.ranks != (0, 0))
         theirs = "" if leader.name == best else f"; {leader.name} finds most of them ({leader.mean.mean:.2f})"
         yield (
             f"Words that people marked are found with AUPRC {mean.mean:.2f}{theirs}. What people expect is not what "
@@ -200,11 +215,11 @@ def _caveat(board: Scoreboard) -> Iterator[str]:
 
 
 def _cheapest(board: Scoreboard, names: Sequence[str]) -> str:
-    return min(names, key=lambda name: _passes(board, name) or np.inf)
+    return min(names, key=lambda name: passes_of(board, name) or np.inf)
 
 
-def _passes(board: Scoreboard, name: str) -> float:
-    """Forward passes a text, and backward ones, which cost about twice as much; 0 where unknown."""
+def passes_of(board: Scoreboard, name: str) -> float:
+    """Forward passes per text, and backward ones twice, since they cost about twice as much; 0 where unknown."""
     found = [board.interval(name, metric) if metric in board.metrics else None for metric in ("forwards", "backwards")]
     forwards, backwards = (0.0 if each is None else each.mean for each in found)
     return forwards + 2 * backwards

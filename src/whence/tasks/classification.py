@@ -57,8 +57,8 @@ class SeveralLabels(Reading):
         return class_part(self.labels, target, logits)
 
     def log_probabilities(
-        self, logits: Float[Tensor, "batch token label"], mask: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch token label"]:
+        self, logits: Float[Tensor, "batch read label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch read label"]:
         return logsigmoid(logits.float())
 
     def divergence(

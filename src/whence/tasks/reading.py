@@ -73,8 +73,8 @@ class Reading(ABC):
         """What a target means on one text, given its logits; `Label()` is what the model says itself."""
 
     def log_probabilities(
-        self, logits: Float[Tensor, "batch token label"], mask: Bool[Tensor, "batch token"]
-    ) -> Float[Tensor, "batch token label"]:
+        self, logits: Float[Tensor, "batch read label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch read label"]:
         """In float32; a plain number has none, which is an error."""
         if not self.decides:
             raise UsageError("this model's output is a plain number, not a probability", "use scale='logit'")

@@ -1,0 +1,191 @@
+"""The engine: what a model says of sets of a text's tokens, each distinct set asked once."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whence.engine.masked import MaskedTexts
+from whence.errors import UsageError
+from whence.metrics.answered import AnsweredText, Points
+from whence.metrics.curves import By, kept_sets, orders
+from whence.models.hiding import Hiding
+from whence.models.inputs import Encoding
+from whence.models.layered import LayeredModel
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+_MICRO_BATCHES_AT_A_TIME = 32  # texts are taken together until their sets fill so many: enough to sort by length
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Scores that take part: a row of scores, one per token, for each text.
+
+    `by` orders them by their value or by their size. Equal scores come in the order of the text, or, with
+    `tie_breaks`, the outcome is averaged over so many random orders of them; scores that are all equal then give the
+    random baseline.
+    """
+
+    scores: Sequence[Float[np.ndarray, " token"]]
+    by: By = "signed"
+    tie_breaks: int = 0
+
+    def check(self, name: str, encodings: Sequence[Encoding]) -> None:
+        """Refuse scores that are not one per token of these texts."""
+        if self.tie_breaks < 0:
+            raise UsageError(f"tie_breaks must be a number of at least 0, got {self.tie_breaks!r}", "give tie_breaks=0")
+        if len(self.scores) != len(encodings):
+            raise UsageError(
+                f"{name} has scores of {len(self.scores)} texts, the games are played on {len(encodings)}",
+                "give one row of scores per text",
+            )
+        for index, (row, encoding) in enumerate(zip(self.scores, encodings, strict=True)):
+            if np.shape(row) != (len(encoding),):
+                raise UsageError(
+                    f"{name} has scores of shape {np.shape(row)} for text {index}, which has {len(encoding)} tokens",
+                    "give one score per token, special tokens too",
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What the model says of the sets of one text, in the order asked: the probability of what it says of the whole
+    text (there it is `whole`), whether it says the same, and whether it gives the gold label, if there is one."""
+
+    whole: float
+    probability: Float[np.ndarray, " set"]
+    same: Float[np.ndarray, " set"]
+    right: Float[np.ndarray, " set"] | None
+
+
+def may_go(encoding: Encoding) -> Bool[np.ndarray, " token"]:
+    """The tokens that are hidden and shown; special ones always stay."""
+    return np.array([not token.special for token in encoding.tokens])
+
+
+def ask(
+    model: LayeredModel,
+    encodings: Sequence[Encoding],
+    sets: Callable[[int], Bool[np.ndarray, "set word"]],
+    *,
+    hiding: Hiding,
+    batch_tokens: int,
+    gold: Sequence[int] | None = None,
+) -> Iterator[tuple[int, Told]]:
+    """What the model says of each text in which only some of its tokens are seen; short texts come first.
+
+    Args:
+        sets: the sets of a text, by its index: which of the tokens that are not special are seen.
+        gold: the ids of the gold labels.
+    """
+    batch: list[_Asked] = []
+    held = 0
+    for index in sorted(range(len(encodings)), key=lambda index: len(encodings[index])):
+        asked = _Asked.of(index, encodings[index], sets(index))
+        if batch and held + asked.keep.size > batch_tokens * _MICRO_BATCHES_AT_A_TIME:
+            yield from _told(model, batch, hiding, batch_tokens, gold)
+            batch, held = [], 0
+        batch.append(asked)
+        held += asked.keep.size
+    if batch:
+        yield from _told(model, batch, hiding, batch_tokens, gold)
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """The distinct sets of one text; `which[i]` says which of them the i-th set asked about is."""
+
+    index: int
+    encoding: Encoding
+    keep: Bool[np.ndarray, "distinct token"]
+    which: Int[np.ndarray, " set"]
+
+    @classmethod
+    def of(cls, index: int, encoding: Encoding, sets: Bool[np.ndarray, "set word"]) -> _Asked:
+        words = may_go(encoding)
+        _, first, which = np.unique(np.packbits(sets, axis=1), axis=0, return_index=True, return_inverse=True)
+        keep = np.repeat(~words[None], len(first), axis=0)
+        keep[:, words] = sets[first]
+        return cls(index, encoding, keep, which.reshape(-1))
+
+
+def _told(
+    model: LayeredModel, batch: Sequence[_Asked], hiding: Hiding, batch_tokens: int, gold: Sequence[int] | None
+) -> Iterator[tuple[int, Told]]:
+    masked = MaskedTexts(model, [asked.encoding for asked in batch], hiding, batch_tokens)
+    width = max(len(asked.encoding) for asked in batch)
+    rows = np.repeat(np.arange(len(batch)), [len(asked.keep) for asked in batch])
+    keep = np.concatenate([np.pad(asked.keep, ((0, 0), (0, width - asked.keep.shape[1]))) for asked in batch])
+    answers = masked.answers(rows, keep)
+    ends = np.cumsum([len(asked.keep) for asked in batch])
+    for row, (asked, end) in enumerate(zip(batch, ends, strict=True)):
+        own = end - len(asked.keep) + asked.which
+        said = answers.said[own]
+        yield (
+            asked.index,
+            Told(
+                float(masked.whole.probability[row]),
+                answers.probability[own].astype(float),
+                (said == masked.whole.said[row]).all(axis=1).astype(float),
+                None if gold is None else (said[:, 0] == gold[asked.index]).astype(float),
+            ),
+        )
+
+
+def answered(
+    model: LayeredModel,
+    encodings: Sequence[Encoding],
+    contestants: Mapping[str, Contestant],
+    points: Points,
+    *,
+    hiding: Hiding,
+    batch_tokens: int,
+    gold: Sequence[int] | None = None,
+    seed: int = 0,
+) -> Iterator[tuple[int, dict[str, AnsweredText]]]:
+    """What becomes of each text, by its index, in the hands of each contestant; short texts come first."""
+    for name, contestant in contestants.items():
+        contestant.check(name, encodings)
+    taken: dict[int, dict[str, Int[np.ndarray, "game point"]]] = {}
+
+    def sets(index: int) -> Bool[np.ndarray, "set word"]:
+        words = may_go(encodings[index])
+        fingerprint = (seed, zlib.crc32(repr(encodings[index].ids).encode()))
+        taken[index], found = {}, []
+        for name, contestant in contestants.items():
+            scores = np.asarray(contestant.scores[index])[words]
+            generator = np.random.default_rng(fingerprint)  # the same for all contestants: ties are broken alike
+            ordered = orders(scores, by=contestant.by, tie_breaks=contestant.tie_breaks, generator=generator)
+            taken[index][name] = counts = points.counts(scores[ordered[0]])
+            for order in ordered:
+                for game, of_game in zip(points.games, counts, strict=True):
+                    found.append(kept_sets(order, of_game if game == "hiding" else len(order) - of_game, game))
+        return np.concatenate(found)
+
+    for index, told in ask(model, encodings, sets, hiding=hiding, batch_tokens=batch_tokens, gold=gold):
+        counts = taken.pop(index)
+        ends = np.cumsum([max(1, contestants[name].tie_breaks) * each.size for name, each in counts.items()])[:-1]
+        measured = [
+            None if values is None else np.split(values, ends) for values in (told.probability, told.same, told.right)
+        ]
+        n_tokens = int(may_go(encodings[index]).sum())
+        yield index, {
+            name: AnsweredText(
+                points, n_tokens, told.whole, of_name,
+                *(None if each is None else each[number].reshape(-1, *of_name.shape).mean(axis=0) for each in measured),  # type: ignore[arg-type]
+            )
+            for number, (name, of_name) in enumerate(counts.items())
+        }  # fmt: skip
+
+
+def gold_ids(model: LayeredModel, labels: Sequence[str | int], n_texts: int) -> list[int]:
+    """The ids of gold labels, given by name or id, one per text."""
+    if len(labels) != n_texts:
+        raise UsageError(f"{len(labels)} labels for {n_texts} texts", "give one label per text")
+    return model.reading.gold(labels)

@@ -1,0 +1,204 @@
+"""`whence.DiffMask` (De Cao et al., 2020): probes, trained once, that explain any text in one forward pass."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import save as serialised
+from torch import Tensor
+
+from whence.errors import UnknownNameError, UsageError, WhenceWarning
+from whence.explanation import Explanation, Layer
+from whence.learned.checkpoint import free_folder
+from whence.learned.diffmask.fitted import Fitted, load, save
+from whence.learned.diffmask.learner import LITTLE, DiffMaskLearner
+from whence.learned.diffmask.recipes import recipe_for
+from whence.learned.diffmask.standing import Standing, last_results, standing
+from whence.learned.diffmask.validation import LayerResult, validate
+from whence.learned.schedule import Pace
+from whence.learned.texts import gather
+from whence.learned.training import Training
+from whence.methods.explain import explain
+from whence.methods.options import at_least
+from whence.models.batching import Text, batches, encode, usual_batch_tokens
+from whence.models.inputs import Encoding, Inputs
+from whence.models.layered import LayeredModel, Layers, States
+from whence.probes.diffmask import KINDS, Kind, ModelProbes, Probes, embedded_folder
+from whence.progress import Progress, reporter
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class DiffMask:
+    """Probes for one model: which inputs (or hidden states) it can do without, as each layer tells.
+
+    >>> import whence
+    >>> probes = whence.DiffMask.embedded("sentiment", kind="input")
+    >>> explanation = probes.explain(whence.load(), "not the worst film of the year")
+    >>> explanation.layers[0], explanation.cost.forwards
+    ('embeddings', 1)
+
+    Args:
+        kind: "input" masks words by what each layer knows (cumulative: what is dropped stays dropped); "hidden" masks
+            each layer's own states, and so tells where the decision is stored.
+        recipe: "whence", "released" or "paper": how they are trained, see `whence.learned.diffmask.recipes`.
+        changes: settings of the recipe to be changed, such as margin=0.05 or steps=10_000.
+    """
+
+    def __init__(self, kind: Kind = "input", recipe: str = "whence", **changes: Any) -> None:
+        if kind not in KINDS:
+            raise UnknownNameError("kind", kind, KINDS)
+        self.kind: Kind = kind
+        self.recipe = recipe_for(recipe, kind).changed(**changes)
+        self.fitted_: Fitted | None = None
+
+    def fit(
+        self,
+        model: LayeredModel,
+        texts: Iterable[Text],
+        *,
+        held_out: Iterable[Text] | None = None,
+        folder: str | Path | None = None,
+        seed: int = 0,
+        patience: int | None = 5,
+        validations: int = 20,
+        batch_tokens: int | None = None,
+        progress: Progress = True,
+        watch: Callable[[Standing], None] | None = None,
+    ) -> DiffMask:
+        """Train the probes; several processes (of `accelerate launch` or `torchrun`) share the work.
+
+        Args:
+            model: what `whence.load` gives; it is not changed.
+            texts: texts (or pairs) like those to be explained; labels are not needed.
+            held_out: texts to validate on; by default a tenth of the texts, at most 512.
+            folder: where to save. A run that was killed goes on from the checkpoint there, to the same probes; a
+                finished one is not overwritten.
+            seed: makes the run repeatable.
+            patience: validations without progress after which the run cools down and ends; None: never early.
+            validations: how often to validate in all.
+            batch_tokens: tokens a forward pass holds at most outside the training steps.
+            progress: True shows a bar where standard error is a terminal, False nothing; a function is called with
+                (step, done, in all).
+            watch: called after each training step with how it goes, see `whence.learned.diffmask.standing.Standing`.
+        """
+        recipe = self.recipe
+        pace = Pace(recipe.steps, recipe.batch_size, recipe.warm_up, recipe.cool_down, validations, patience, seed)
+        if batch_tokens is not None:
+            at_least("batch_tokens", batch_tokens, 1)
+        path = None if folder is None else free_folder(Path(folder))
+        gathered = gather(model, texts, held_out, seed)
+        tokens_at_once = batch_tokens or usual_batch_tokens(model)
+        with torch.inference_mode(False):
+            probes = self._new_probes(_widths(model, gathered.training[0]), seed).to(model.device)
+            learner = DiffMaskLearner(model, probes, recipe, tokens_at_once)
+            training = Training(model, learner, gathered, pace, tokens_at_once)
+            with reporter(progress if training.processes.is_main else False) as report:
+
+                def after_step() -> None:
+                    report("fit", training.step, training.last_step)
+                    if watch is not None:
+                        watch(standing(training, learner))
+
+                training.run(path, after_step)
+        self.fitted_ = fitted = Fitted(
+            trained=ModelProbes(probes.requires_grad_(False).eval(), recipe.special, training.owner),
+            recipe=recipe,
+            seed=seed,
+            n_texts=len(gathered.training),
+            results=tuple(last_results(training)),
+            history=tuple(training.history),
+            margin=recipe.margin * learner.scale,
+            seconds=training.seconds,
+            whence_version=version("whence"),
+        )
+        training.finish(path, self.save)
+        if max(result.masked for result in fitted.results) < LITTLE:
+            told = f"nothing learned: at every layer less than {LITTLE:.0%} of the tokens are dropped"
+            told += f" after {training.step:,} steps; train for more, or allow a larger margin"
+            warnings.warn(told, WhenceWarning, stacklevel=2)
+        return self
+
+    def explain(
+        self, model: LayeredModel, texts: Text | Iterable[Text], **settings: Any
+    ) -> Explanation | list[Explanation]:
+        """Keep probabilities of every token at every layer, from one forward pass; see `whence.explain`."""
+        return explain(model, texts, "diffmask", probes=self, **settings)
+
+    def validate(
+        self, model: LayeredModel, texts: Sequence[Text], *, batch_tokens: int | None = None
+    ) -> list[LayerResult]:
+        """How much is masked at each layer, and how often the model then still says the same."""
+        fitted = self._fitted()
+        fitted.trained.owner.check(model)
+        encodings = [encode(model, text, index) for index, text in enumerate(texts)]
+        budget = batch_tokens or usual_batch_tokens(model)
+        with model.held(), torch.inference_mode(False):
+            grouped = [[encodings[index] for index in batch] for batch in batches(encodings, budget)]
+            return validate(model, fitted.probes.to(model.device), grouped, special=fitted.recipe.special)
+
+    def keep_probabilities(
+        self, model: LayeredModel, inputs: Inputs, states: States, layers: Sequence[Layer]
+    ) -> Float[Tensor, "batch layer token"]:
+        """The probability that a token must be kept, at each layer asked for; 1 for those that are never masked."""
+        return self._fitted().trained.keep_probabilities(model, inputs, states, layers)
+
+    def content_key(self) -> str:
+        """A digest of what these probes are: their kind, their recipe and every number of their weights."""
+        fitted = self._fitted()
+        facts = json.dumps([self.kind, asdict(fitted.recipe)], sort_keys=True)
+        weights = {name: tensor.cpu() for name, tensor in fitted.probes.state_dict().items()}
+        return hashlib.sha256(facts.encode() + serialised(weights)).hexdigest()
+
+    def layers(self, model: LayeredModel) -> Layers:
+        """Where probes look: the words and every layer."""
+        trained = self._fitted().trained
+        trained.owner.check(model)
+        return trained.probes.layers
+
+    def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
+        """Write config.json, model.safetensors and a card; `dtype` stores the weights in less precision."""
+        save(self._fitted(), Path(folder), dtype)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> DiffMask:
+        """The probes that `save` wrote."""
+        fitted = load(Path(folder))
+        found = cls(fitted.probes.kind)
+        found.recipe, found.fitted_ = fitted.recipe, fitted
+        return found
+
+    @classmethod
+    def embedded(cls, name: str = "sentiment", kind: Kind = "input") -> DiffMask:
+        """The probes of an embedded model."""
+        return cls.load(embedded_folder(name, kind))
+
+    def _new_probes(self, widths: dict[Layer, int], seed: int) -> Probes:
+        n_hidden = self.recipe.width or max(32, list(widths.values())[-1] // 4)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            return Probes(self.kind, self.recipe.probe, widths, n_hidden, self.recipe.start)
+
+    def _fitted(self) -> Fitted:
+        if self.fitted_ is None:
+            raise UsageError("these probes are not trained yet", "call .fit(model, texts) first, or DiffMask.load")
+        return self.fitted_
+
+    def __repr__(self) -> str:
+        if self.fitted_ is None:
+            return f"<DiffMask {self.kind}, not trained>"
+        return f"<DiffMask {self.kind} of {self.fitted_.model.id}>"
+
+
+def _widths(model: LayeredModel, encoding: Encoding) -> dict[Layer, int]:
+    states = model.states(model.collate([encoding]))
+    return {layer: states.at(layer).shape[-1] for layer in ("embeddings", *range(model.n_layers + 1))}

@@ -1,0 +1,242 @@
+"""The loop of every learned explainer: one run over the texts that survives being killed and may be shared.
+
+The loop knows batches, rates, processes, validations and checkpoints; what is learnt it leaves to a `Learner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from whence.errors import NonFiniteError
+from whence.learned import checkpoint
+from whence.learned.checkpoint import Parts
+from whence.learned.processes import Processes
+from whence.learned.schedule import Batches, Pace, generator, learning_rate_share
+from whence.learned.texts import Texts, digest
+from whence.models.batching import batches
+from whence.models.fingerprint import first_difference
+from whence.models.inputs import Encoding, Inputs
+from whence.models.layered import LayeredModel
+from whence.probes.owner import Owner
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+FIRST_TEXTS = 256  # texts that a learner may look at before its first step
+CARRIED = ("step", "last_step", "cooling_from", "seconds", "history")
+"""What the loop carries from step to step."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The texts of one step. A process holds those of its own `rows`, out of `n_texts` with up to `longest` tokens."""
+
+    inputs: Inputs
+    rows: list[int]
+    n_texts: int
+    longest: int
+    step: int
+    seed: int
+
+
+class Learner(Protocol):
+    """What a learned explainer brings to the loop: a probe, its optimiser and its objective."""
+
+    @property
+    def probe(self) -> nn.Module: ...
+
+    @property
+    def optimiser(self) -> torch.optim.Optimizer:
+        """Of the probe's weights; the loop sets its learning rates before each step."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What a checkpoint must have in common with the run that goes on from it, as JSON has it."""
+
+    def begin(self, texts: Sequence[Encoding]) -> None:
+        """Before the first step: look at some of the texts."""
+
+    def add_gradients(self, batch: Batch) -> Float[Tensor, "*sum"]:
+        """Put gradients of the mean over all `n_texts` into the probe, as far as this process's own texts go.
+
+        Gives the sums over its own texts that `update` needs the mean of.
+        """
+
+    def update(self, batch: Batch, means: Float[Tensor, "*sum"]) -> None:
+        """Take the step, once gradients and sums of all processes are added up."""
+
+    def validate(self, held_out: Sequence[Sequence[Encoding]]) -> dict[str, Any]:
+        """How well the probe does on batches of held-out texts, as JSON has it; goes into the history."""
+
+    def merit(self, validation: Mapping[str, Any]) -> float:
+        """One number of a validation: a run whose merit stands still ends early."""
+
+    def is_under_way(self, validation: Mapping[str, Any]) -> bool:
+        """Whether so much is learnt that standing still means something."""
+
+    def state(self) -> tuple[Parts, dict[str, Any]]:
+        """Tensors and plain values that change from step to step, beside the probe's weights and its optimiser."""
+
+    def restore(self, parts: Parts, values: Mapping[str, Any]) -> None:
+        """Set what `state` gave; other parts and values may be among them."""
+
+
+class Training:
+    """One run: `run` trains to the end, from a checkpoint if there is one, `finish` saves what came out."""
+
+    def __init__(self, model: LayeredModel, learner: Learner, texts: Texts, pace: Pace, batch_tokens: int) -> None:
+        self.model, self.learner, self.texts, self.pace = model, learner, texts, pace
+        self.processes = Processes()
+        self.processes.check_enough(min(pace.batch_size, len(texts.training)))
+        self.owner = Owner.of(model)
+        self.batches = Batches([len(encoding) for encoding in texts.training], pace.batch_size, pace.seed)
+        self.held_out = [
+            [texts.held_out[index] for index in batch] for batch in batches(texts.held_out, batch_tokens)
+        ]  # fmt: skip
+        self.rates = [group["lr"] for group in learner.optimiser.param_groups]
+        self.step = 0
+        self.last_step = pace.steps
+        self.cooling_from = pace.steps - pace.n_cooling
+        self.seconds = 0.0
+        self.history: list[dict[str, Any]] = []
+
+    def run(self, folder: Path | None, after_step: Callable[[], None] | None = None) -> None:
+        """Train to the end, from the checkpoint in `folder` if there is one.
+
+        The main process calls `after_step` after each.
+        """
+        path = None if folder is None else folder / checkpoint.NAME
+        rhythm = checkpoint.Rhythm()
+        with self.model.held(), torch.inference_mode(False), torch.no_grad(), precision(self.model):
+            if path is not None and path.exists():
+                self._restore(path)
+            else:
+                self.begin()
+            while self.step < self.last_step:
+                started = monotonic()
+                self.train_step()
+                self.step += 1
+                if self.step % self.pace.validate_every == 0 or self.step == self.last_step:
+                    self._validate()
+                self.seconds += monotonic() - started
+                if path is not None and rhythm.is_due():
+                    self._write(path)
+                    rhythm.written()
+                if after_step is not None and self.processes.is_main:
+                    after_step()
+
+    def finish(self, folder: Path | None, save: Callable[[Path], None]) -> None:
+        """Save once for all processes, then do without the checkpoint; nobody goes on before the folder is there."""
+        if folder is not None and self.processes.is_main:
+            save(folder)
+            checkpoint.remove(folder)
+        self.processes.wait()
+
+    def begin(self) -> None:
+        training = self.texts.training
+        order = torch.randperm(len(training), generator=generator(self.pace.seed, "first texts")).tolist()
+        self.learner.begin([training[index] for index in order[:FIRST_TEXTS]])
+
+    def train_step(self) -> None:
+        batch = self._batch()
+        sums = self.learner.add_gradients(batch)
+        gradients = [weight.grad for weight in self.learner.probe.parameters() if weight.grad is not None]
+        self.processes.add_up([sums, *gradients])
+        means = sums / batch.n_texts
+        if not means.isfinite().all():
+            raise NonFiniteError(
+                f"training gave a number that is not finite at step {self.step}",
+                "lower learning_rate, or look for infinite weights in the model",
+            )
+        share = learning_rate_share(self.step, self.pace.warm_up, self.cooling_from, self.last_step)
+        for group, rate in zip(self.learner.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * share
+        self.learner.update(batch, means)
+        self.learner.optimiser.zero_grad(set_to_none=True)
+
+    def _batch(self) -> Batch:
+        texts = [self.texts.training[index] for index in self.batches[self.step]]
+        rows = self.processes.share(len(texts))
+        inputs = self.model.collate([texts[row] for row in rows])
+        return Batch(inputs, rows, len(texts), max(map(len, texts)), self.step, self.pace.seed)
+
+    def _validate(self) -> None:
+        self.history.append({"step": self.step, **self.learner.validate(self.held_out)})
+        self._cool_on_a_plateau()
+
+    def _cool_on_a_plateau(self) -> None:
+        """Begin the cool-down early when validation has stood still, but not in the first half or before it moved.
+
+        Probes may keep everything for a long time and then let go at once (45 of 100 epochs on DiffMask's toy task),
+        so standing still proves nothing early on.
+        """
+        patience = self.pace.patience
+        if patience is None or self.step >= self.cooling_from or self.step < self.pace.steps // 2:
+            return
+        if not self.learner.is_under_way(self.history[-1]):
+            return
+        merits = [self.learner.merit(each) for each in self.history]
+        still = len(merits) > patience and max(merits[-patience:]) <= max(merits[:-patience]) + 1e-3
+        if self.processes.any(still, self.model.device):
+            self.cooling_from = self.step
+            self.last_step = min(self.last_step, self.step + self.pace.n_cooling)
+
+    @cached_property
+    def _settings(self) -> dict[str, Any]:
+        """What a checkpoint must have in common with the run that goes on from it."""
+        return {
+            **self.learner.settings,
+            "steps": self.pace.steps,
+            "batch_size": self.pace.batch_size,
+            "warm_up": self.pace.warm_up,
+            "cool_down": self.pace.cool_down,
+            "seed": self.pace.seed,
+            "patience": self.pace.patience,
+            "steps between validations": self.pace.validate_every,
+            "texts": digest(self.texts.training),
+            "held-out texts": digest(encoding for batch in self.held_out for encoding in batch),
+        }
+
+    def _write(self, path: Path) -> None:
+        if not self.processes.is_main:
+            return
+        parts, values = self.learner.state()
+        own = {
+            "probes": self.learner.probe.state_dict(),
+            "optimiser": checkpoint.optimiser_tensors(self.learner.optimiser),
+            "model": self.owner.fingerprint,
+        }
+        state = {name: getattr(self, name) for name in CARRIED}
+        checkpoint.write(path, {**parts, **own}, {"settings": self._settings, "state": {**values, **state}})
+
+    def _restore(self, path: Path) -> None:
+        parts, record = checkpoint.read(path)
+        different = first_difference(parts.get("model", {}), self.owner.fingerprint)
+        checkpoint.check_same_run(path, different, record.get("settings", {}), self._settings)
+        try:
+            self.learner.probe.load_state_dict(parts["probes"])
+            checkpoint.restore_optimiser(self.learner.optimiser, parts.get("optimiser", {}))
+            self.learner.restore(parts, record["state"])
+            for name in CARRIED:
+                setattr(self, name, record["state"][name])
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise checkpoint.broken(path) from error
+
+
+def precision(model: LayeredModel) -> AbstractContextManager[Any]:
+    """On a GPU the model computes in bfloat16; divergences and the weights of probes stay in float32.
+
+    Nothing is cached: casts of weights would outlive the steps that change them.
+    """
+    if model.device.type == "cuda":
+        return torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False)
+    return nullcontext()

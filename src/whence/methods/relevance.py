@@ -1,0 +1,91 @@
+"""Relevance: a state's share of the target in the network held still, from one forward and one backward pass.
+
+Layer-wise relevance propagation is patented: the README of `lxt`, the package of AttnLRP's authors, says that it can be
+used free of charge for personal and scientific purposes only. whence's licence grants no right beyond that.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+
+from whence.explanation import Meaning
+from whence.methods.question import Method, Question, Scores
+from whence.models.held_still import check_ruled, held_still
+
+SOAKED = 0.5  # of all scores' size at the input: one token that holds more says little about the others
+
+
+def attn_lrp(question: Question) -> Scores:
+    """State times gradient, where the two factors of a product share its worth (AttnLRP; Achtibat et al., 2024).
+
+    Scales of norms and slopes of activations are held still; queries, keys and values, and the two halves of a gated
+    layer, all take part. Scores need not add up to the target: biases and the softmax take their share, and the note
+    says how much is left. Patented: for personal and scientific use (see `whence.methods.relevance`).
+    """
+    return _relevance(question)
+
+
+def held_still_shares(question: Question) -> Scores:
+    """State times gradient, with the attention held still too (CP-LRP; Ali et al., 2022, with slopes of activations).
+
+    With attention weights, gates, scales of norms and slopes of activations fixed at their values, the network is
+    linear in its states, and this is each state's exact share of the target; what is missing belongs to the biases.
+    Patented: for personal and scientific use (see `whence.methods.relevance`).
+    """
+    return _relevance(question)
+
+
+def _relevance(question: Question) -> Scores:
+    question.check_gradient(question.layers[0])  # the plain one: what hides it hides relevance too
+    check_ruled(question.states.logits)
+    states = [question.states.at(layer) for layer in question.layers]
+    gradients = torch.autograd.grad(question.value.sum(), states, allow_unused=True)
+    question.backwards += 1
+    scores = torch.stack(
+        [
+            torch.zeros(h.shape[:2], device=h.device) if g is None else (h.detach().float() * g.float()).sum(dim=-1)
+            for h, g in zip(states, gradients, strict=True)
+        ],
+        dim=1,
+    )
+    notes, warnings = [], []
+    for row, encoding in enumerate(question.inputs.encodings):
+        lowest = scores[row, 0, : len(encoding)]
+        total, value = float(lowest.sum()), float(question.value[row].detach())
+        first = float(lowest[0].abs() / lowest.abs().sum().clamp(min=1e-12))
+        where = f"layer {question.layers[0]}" if isinstance(question.layers[0], int) else "the embeddings"
+        notes.append([f"scores at {where} add up to {total:.3f} of {value:.3f}; the first token holds {first:.0%}"])
+        at_the_input = question.layers[0] in ("embeddings", 0) and len(encoding) > 2
+        soaked = f"the first token ({encoding.tokens[0].text}) holds {first:.0%} of the scores' size"
+        warnings.append([soaked] if at_the_input and first > SOAKED else [])
+    return Scores(scores, notes=notes, warnings=warnings)
+
+
+ATTN_LRP = Method(
+    attn_lrp,
+    Meaning(
+        "AttnLRP relevance",
+        "the state's share of the target, products shared between their factors",
+        signed=True,
+        additive=True,
+    ),
+    needs="gradients",
+    cost="1 forward, 1 backward, all layers together",
+    layers="all",
+    within=partial(held_still, products="shared"),
+)
+HELD_STILL = Method(
+    held_still_shares,
+    Meaning(
+        "share of the network held still",
+        "the state's exact share of the target, were attention, gates, norms and slopes fixed at their values",
+        signed=True,
+        additive=True,
+    ),
+    needs="gradients",
+    cost="1 forward, 1 backward, all layers together",
+    layers="all",
+    within=partial(held_still, products="gated"),
+)

@@ -1,0 +1,290 @@
+"""The network held still: a forward pass with the model's own values whose gradients follow the rules of relevance.
+
+Layer-wise relevance propagation multiplies a state by the gradient of a network in which what is not linear is held at
+its value: the scales of norms, the slopes φ(x)/x of activations and, in one of its forms, the attention. Nothing of
+the model is replaced and no family is known here: the rules act on the tensor operations that the model's own code
+calls, in this thread alone (`TorchFunctionMode`), and on modules that work on each number by itself. Afterwards the
+graph of the pass is walked: an operation on the way that is neither linear nor ruled is an error that names it.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from whence.errors import ModelError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+Products = Literal["shared", "gated"]
+"""What becomes of a product of two states: "shared" gives each factor half of its worth; "gated" holds one of them
+still: the weights of attention, the opened gate of a gated layer, the weight that a router gives an expert."""
+
+_LAYER_NORMS = {functional.layer_norm, torch.layer_norm}
+_RMS_NORMS = {functional.rms_norm, torch.rms_norm}
+_ROOTS = {torch.rsqrt, Tensor.rsqrt, torch.sqrt, Tensor.sqrt}  # of a norm that is written out: the size of a state
+_ACTIVATIONS = {
+    functional.gelu, functional.silu, functional.mish, functional.softplus, functional.elu, functional.selu,
+    functional.celu, functional.hardswish, functional.logsigmoid, functional.tanh, functional.sigmoid, torch.tanh,
+    torch.sigmoid, Tensor.tanh, Tensor.sigmoid,
+}  # fmt: skip
+_SOFTMAXES = {torch.softmax, Tensor.softmax, functional.softmax}
+_PRODUCTS = {
+    torch.mul, torch.multiply, torch.matmul, torch.bmm, Tensor.mul, Tensor.multiply, Tensor.__mul__, Tensor.__rmul__,
+    Tensor.matmul, Tensor.__matmul__, Tensor.bmm,
+}  # fmt: skip
+_QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.__truediv__}
+
+# Nodes of the graph that are linear in what they are given, or only pick from it.
+_LINEAR = {
+    "AccumulateGrad", "Add", "Alias", "AsStrided", "BroadcastTensors", "Cat", "Clone", "ConstantPadNd",
+    "Convolution", "Copy", "CopySlices", "Cumsum", "Diagonal", "Expand", "Flip", "Gather", "Index", "IndexAdd",
+    "IndexCopy", "IndexPut", "IndexSelect", "MaskedFill", "MaskedScatter", "Max", "Maximum", "Mean", "Min", "Neg",
+    "Pad", "Permute", "Relu", "Repeat", "RepeatInterleave", "ReshapeAlias", "Roll", "Scatter", "ScatterAdd",
+    "Select", "SelectScatter", "Slice", "SliceScatter", "Split", "SplitWithSizes", "SqueezeDim", "Squeeze", "Stack",
+    "Sub", "Sum", "T", "ToCopy", "Topk", "Transpose", "Tril", "Triu", "Unbind", "Unfold", "UnsafeSplit",
+    "UnsafeView", "Unsqueeze", "View", "Where",
+}  # fmt: skip
+# Nodes that are linear as long as not both of these factors carry gradients (of a quotient: not what is below).
+_BILINEAR = {
+    "Mul": (0, 1), "Mm": (0, 1), "Bmm": (0, 1), "Mv": (0, 1), "Dot": (0, 1), "Addmm": (1, 2), "Baddbmm": (1, 2),
+    "Div": (1, 1),
+}  # fmt: skip
+
+
+class HeldStill(TorchFunctionMode):
+    """Inside, operations on states that carry gradients follow the rules. `ruled` counts those that were."""
+
+    def __init__(self, products: Products) -> None:
+        super().__init__()
+        self.products = products
+        self.ruled = 0
+        self._opened: list[Tensor] = []  # what activations gave: in a gated layer, the gate
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        rule = _RULES.get(func)
+        if rule is None or not torch.is_grad_enabled() or not any(map(_moves, (*args, *kwargs.values()))):
+            return func(*args, **kwargs)
+        return rule(self, func, *args, **kwargs)
+
+    def layer_norm(
+        self, func: Any, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
+        bias: Tensor | None = None, eps: float = 1e-5, *rest: Any,
+    ) -> Tensor:  # fmt: skip
+        self.ruled += 1
+        axes = tuple(range(-len(normalized_shape), 0))
+        centred = input - input.mean(dim=axes, keepdim=True)
+        scale = (centred.detach().float().square().mean(dim=axes, keepdim=True) + eps).rsqrt().to(input.dtype)
+        exact = func(input.detach(), normalized_shape, weight, bias, eps, *rest)
+        return _valued(centred * (scale if weight is None else scale * weight.detach()), exact)
+
+    def rms_norm(
+        self, func: Any, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
+        eps: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        self.ruled += 1
+        axes = tuple(range(-len(normalized_shape), 0))
+        least = torch.finfo(input.dtype).eps if eps is None else eps
+        scale = (input.detach().float().square().mean(dim=axes, keepdim=True) + least).rsqrt().to(input.dtype)
+        exact = func(input.detach(), normalized_shape, weight, eps)
+        return _valued(input * (scale if weight is None else scale * weight.detach()), exact)
+
+    def root(self, func: Any, *args: Any, **kwargs: Any) -> Tensor:
+        self.ruled += 1
+        found: Tensor = func(*args, **kwargs)
+        return found.detach()
+
+    def activation(self, func: Callable[..., Tensor], x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """x times its slope φ(x)/x, which is held still; at 0 the slope is the derivative there."""
+        self.ruled += 1
+        given = x.detach()
+        exact = func(given, *args, **kwargs)
+        ends = torch.tensor([1e-3, -1e-3], device=x.device)
+        near = func(ends, *args, **kwargs)
+        slope = torch.where(given == 0, ((near[0] - near[1]) / (ends[0] - ends[1])).to(exact.dtype), exact / given)
+        found = _valued(x * slope, exact)
+        self._opened.append(found)
+        return found
+
+    def softmax(self, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """The weights of attention, or of experts: shared products need no rule for them."""
+        self.ruled += 1
+        if self.products == "gated":
+            found: Tensor = func(input.detach(), *args, **kwargs)
+            return found
+        return _ruled(func(_worth(input, 1.0), *args, **kwargs))
+
+    def attention(self, func: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        self.ruled += 1
+        if self.products == "gated":
+            query, key, value = query.detach(), key.detach(), _worth(value, 1.0)
+        else:  # half of the product of weights and values, and of that product's half half again
+            query, key, value = _worth(query, 0.25), _worth(key, 0.25), _worth(value, 0.5)
+        return _ruled(func(query, key, value, *args, **kwargs))
+
+    def product(self, func: Any, *args: Any, **kwargs: Any) -> Tensor:
+        factors = [each for each in args if _moves(each)]
+        if len(factors) == 2:
+            self.ruled += 1
+            if self.products == "shared":
+                return _ruled(func(*(_worth(each, 0.5) if _moves(each) else each for each in args), **kwargs))
+            gates = [each for each in factors if any(each is opened for opened in self._opened)]
+            if len(gates) == 1:  # else the graph shows a product without a rule
+                args = tuple(each.detach() if each is gates[0] else each for each in args)
+        found: Tensor = func(*args, **kwargs)
+        return found
+
+    def quotient(self, func: Any, above: Any, below: Any, *args: Any, **kwargs: Any) -> Tensor:
+        if _moves(below):
+            self.ruled += 1
+            below = below.detach()
+        found: Tensor = func(above, below, *args, **kwargs)
+        return found
+
+
+_RULES: dict[Any, Callable[..., Tensor]] = {
+    **dict.fromkeys(_LAYER_NORMS, HeldStill.layer_norm),
+    **dict.fromkeys(_RMS_NORMS, HeldStill.rms_norm),
+    **dict.fromkeys(_ROOTS, HeldStill.root),
+    **dict.fromkeys(_ACTIVATIONS, HeldStill.activation),
+    **dict.fromkeys(_SOFTMAXES, HeldStill.softmax),
+    **dict.fromkeys(_PRODUCTS, HeldStill.product),
+    **dict.fromkeys(_QUOTIENTS, HeldStill.quotient),
+    functional.scaled_dot_product_attention: HeldStill.attention,
+}
+
+
+class _Worth(torch.autograd.Function):
+    """The same value with a share of its gradient: where a rule begins."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, share: float) -> Tensor:
+        ctx.share = share
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return (gradient if ctx.share == 1 else gradient * ctx.share), None
+
+
+class _Ruled(torch.autograd.Function):
+    """The same value and gradient: where a rule ends."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient
+
+
+def _worth(x: Tensor, share: float) -> Tensor:
+    found: Tensor = _Worth.apply(x, share)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _ruled(x: Tensor) -> Tensor:
+    found: Tensor = _Ruled.apply(x)  # type: ignore[no-untyped-call]
+    return found
+
+
+def _valued(x: Tensor, exact: Tensor) -> Tensor:
+    """The gradient of `x` with the value of `exact`, from which it differs by a constant or by rounding."""
+    return x + (exact - x.detach())
+
+
+def _moves(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+@contextmanager
+def held_still(module: nn.Module, products: Products) -> Iterator[HeldStill]:
+    """Inside, a forward pass of the module that records gradients records those of the network held still."""
+    mode = HeldStill(products)
+    owner = threading.get_ident()
+
+    def ruled(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def run(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            if threading.get_ident() != owner or not torch.is_grad_enabled() or not _moves(x):
+                return forward(x, *args, **kwargs)
+            return mode.activation(forward, x, *args, **kwargs)
+
+        return run
+
+    with ExitStack() as stack:
+        for part in filter(is_activation, module.modules()):
+            stack.enter_context(_with_forward(part, ruled(part.forward)))
+        stack.enter_context(mode)
+        yield mode
+
+
+@contextmanager
+def _with_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    before = module.__dict__.get("forward")
+    module.forward = forward
+    try:
+        yield
+    finally:
+        if before is None:
+            del module.forward
+        else:
+            module.forward = before
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Whether a module changes each number by itself: tried on two pairs of numbers that share the first."""
+    if module.training or next(module.children(), None) is not None or next(module.parameters(), None) is not None:
+        return False
+    given = torch.tensor([[0.5, 1.0], [0.5, -2.0]])
+    try:
+        with torch.no_grad():
+            found = torch.cat([module(row[None]) for row in given])
+        return found.shape == given.shape and bool(found[0, 0] == found[1, 0]) and not torch.equal(found, given)
+    except (TypeError, ValueError, RuntimeError, IndexError, AttributeError):  # it wants something else than numbers
+        return False
+
+
+def check_ruled(logits: Float[Tensor, "batch *token label"]) -> None:
+    """Refuse a pass in which an operation on the way from the word embeddings is neither linear nor ruled."""
+    missed = sorted(set(_unruled(logits)))
+    if missed:
+        raise ModelError(
+            f"the model does something that relevance has no rule for: {', '.join(missed)}",
+            "use integrated_gradients or leave_one_out, which take any model",
+        )
+
+
+def _unruled(logits: Tensor) -> Iterator[str]:
+    seen: set[tuple[Any, bool]] = set()
+    todo: list[tuple[Any, bool]] = [(logits.grad_fn, False)]  # nodes, and whether they lie inside a rule
+    while todo:
+        node, inside = todo.pop()
+        if node is None or (node, inside) in seen:
+            continue
+        seen.add((node, inside))
+        below = [following for following, _ in node.next_functions]
+        kind = re.sub(r"^.*::|Backwards?\d*$", "", node.name())
+        if kind == _Worth.__name__:
+            inside = False
+        elif kind == _Ruled.__name__:
+            inside = True
+        elif not inside and kind in _BILINEAR:
+            one, other = _BILINEAR[kind]
+            if below[one] is not None and below[other] is not None:
+                yield f"{kind} of two states"
+        elif not inside and kind not in _LINEAR:
+            yield kind
+        todo += [(following, inside) for following in below]

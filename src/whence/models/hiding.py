@@ -1,0 +1,52 @@
+"""How a token is hidden from a model, and what stands in for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from whence.errors import UnknownNameError, UsageError
+from whence.models.layered import LayeredModel
+
+StandIn = Literal["mask", "pad", "zero"]
+Hide = Literal["auto", "mask_and_attention", "attention", "mask", "pad", "zero"]
+HIDES: tuple[Hide, ...] = ("auto", "mask_and_attention", "attention", "mask", "pad", "zero")
+"""How a token is hidden.
+
+"mask_and_attention" puts the mask's word embedding in its place and takes the token out of everyone's attention;
+"attention" does only the latter, "mask", "pad" and "zero" only put the embedding of the mask, of the padding or zero
+there. A model without a mask token gets the padding's embedding, or zero, with "mask_and_attention". "auto" is that for
+models with attention, and the stand-in alone for others.
+"""
+
+
+def usual_stand_in(model: LayeredModel) -> StandIn:
+    """What "auto" puts where a token was: the mask, else the padding, else zero."""
+    if model.tokenizer.masking is not None:
+        return "mask"
+    return "zero" if model.tokenizer.padding is None else "pad"
+
+
+@dataclass(frozen=True)
+class Hiding:
+    """A way to hide, settled for one model: what stands in a hidden token's place, and whether attention skips it."""
+
+    name: Hide
+    stand_in: StandIn | None
+    from_attention: bool
+
+    @classmethod
+    def of(cls, model: LayeredModel, hide: Hide) -> Hiding:
+        if hide not in HIDES:
+            raise UnknownNameError("way to hide", hide, HIDES)
+        usual = usual_stand_in(model)
+        if hide == "auto":
+            hide = "mask_and_attention" if model.attend is not None else usual
+        ids = {"mask": model.tokenizer.masking, "pad": model.tokenizer.padding}
+        if hide in ("mask", "pad") and ids[hide] is None:
+            raise UsageError(f"the model has no {hide} token to hide others behind", f"use hide={usual!r}")
+        if hide == "mask_and_attention":
+            return cls(hide, usual, from_attention=True)
+        if hide == "attention":
+            return cls(hide, None, from_attention=True)
+        return cls(hide, hide, from_attention=False)

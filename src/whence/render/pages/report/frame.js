@@ -1,0 +1,117 @@
+// The frame: what the model said, what was explained, with what, at what cost, and what to know before believing it.
+
+function drawDecision({ prediction }, { target }) {
+  const title = byId("decision-title");
+  title.replaceChildren(node("bdi", {}, prediction.label));
+  if (prediction.probability !== null)
+    title.append(" ", node("span", { class: "chance" }, percent(prediction.probability)));
+  byId("target").replaceChildren("Explained here: ", node("b", {}, node("bdi", {}, target.words)), valueWords(target));
+  byId("probabilities").replaceChildren(...chances(prediction.probabilities));
+}
+
+const valueWords = ({ value }) => (value === null ? "" : ` = ${number(value)}`);
+
+function chances(probabilities) {
+  if (!probabilities.length) return [];
+  const rows = probabilities.slice(0, 4).map(([label, chance, said]) => {
+    const bar = node("span", { class: "bar-of", "aria-hidden": "true" }, node("span"));
+    bar.firstChild.style.width = `${100 * (chance ?? 0)}%`;
+    const figure = node("span", { class: "figure" }, chance === null ? "–" : percent(chance));
+    return node("li", { class: said ? "said" : "" }, node("bdi", { class: "name" }, label), bar, figure);
+  });
+  const more = probabilities.length - rows.length;
+  if (more > 0) rows.push(node("li", { class: "aside" }, `and ${more} more`));
+  return [node("ul", { class: "chances", "aria-label": "Probabilities" }, ...rows)];
+}
+
+function drawWarnings(text) {
+  const from = (run) => (text.runs.length > 1 ? [node("b", {}, `${run.about.label}: `)] : []);
+  const found = text.runs.flatMap((run) => run.warnings.map((warning) => node("li", {}, ...from(run), warning)));
+  if (!text.runs.length) found.push(...text.entry.lens.warnings.map((warning) => node("li", {}, warning)));
+  byId("warnings").hidden = !found.length;
+  byId("warning-list").replaceChildren(...found);
+}
+
+/** What colour means, in words and in the very colours of the text, with the range of scores. */
+function drawLegend(run, layer, full, row, pieces, unit) {
+  const { meaning } = run;
+  const shares = meaning.signed ? [-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1] : [0, 0.25, 0.5, 0.75, 1];
+  const swatches = shares.map((share) => {
+    const swatch = node("span", { class: "swatch" });
+    colourMark(swatch, share, 1, meaning.signed);
+    return swatch;
+  });
+  byId("ramp").replaceChildren(...swatches);
+  byId("ramp-low").textContent = meaning.signed ? `${number(-full, full, true)} against` : "0";
+  byId("ramp-high").textContent = meaning.signed ? `for ${number(full, full, true)}` : number(full, full);
+  const sign = meaning.signed
+    ? "Blue speaks for what is explained, orange (dashed) against it."
+    : "The deeper the blue, the more; there is no sign.";
+  byId("legend-sentence").replaceChildren(node("b", {}, meaning.name), `: ${meaning.sentence}. ${sign}`);
+  const words = row.filter((_, at) => !pieces[at].special);
+  const most = Math.max(...words.map(Math.abs));
+  const [low, high] = [number(Math.min(...words), most), number(Math.max(...words), most)];
+  const whole = unit === "words";
+  const sentences = [
+    `${meaning.range};`,
+    `at ${layerPhrase(run.layers[layer])}, those of ${whole ? "words" : "sub-words"} run from ${low} to ${high}.`,
+    whole ? `A word has ${meaning.additive ? "the sum" : "the strongest"} of its sub-words' scores.` : "",
+    most ? "" : "All scores of words are zero here.",
+  ];
+  byId("legend-range").textContent = sentences.filter(Boolean).join(" ");
+}
+
+/** How far the methods rank the words alike, each at the layer of a step. */
+function drawCorrelations(text, step) {
+  const { runs } = text;
+  byId("correlation").hidden = runs.length < 2 || text.pieces.words.filter((piece) => !piece.special).length < 2;
+  if (byId("correlation").hidden) return;
+  const rows = runs.map((run, one) => {
+    const at = node("span", { class: "at" }, ` ${layerName(run.layers[text.entry.steps[step].at[one]])}`);
+    const name = node("span", {}, `${one + 1}  `, node("bdi", {}, shortened(run.about.label, 60)), at);
+    const cells = runs.map((_, other) => tauCell(correlationOf(text, step, one, other)));
+    cells[one].classList.add("same");
+    return [name, ...cells];
+  });
+  const heads = runs.map((run, at) => node("span", { title: run.about.label }, String(at + 1)));
+  fillTable(byId("matrix"), heads, rows);
+}
+
+const layersOf = (layers) =>
+  layers.length === 1
+    ? layerName(layers[0])
+    : `${layerName(layers[0])} … ${layerName(layers[layers.length - 1])} (${layers.length})`;
+
+function completenessOf(run) {
+  if (!run.completeness) return "not promised by this method";
+  return run.completeness
+    .map((error, layer) => `${number(error)}${run.layers.length > 1 ? ` at ${layerName(run.layers[layer])}` : ""}`)
+    .join(", ");
+}
+
+function drawFacts(text, chosen) {
+  const model = data.models[text.entry.model];
+  const { tokens } = text.pieces;
+  const common = factList([
+    ["model", model.id],
+    ["revision", model.revision ?? "not recorded"],
+    ["architecture", `${model.architecture}, ${model.task.replaceAll("_", " ")}`],
+    ["tokens", `${tokens.length}, of which ${tokens.filter((token) => token.special).length} special`],
+  ]);
+  const each = text.runs.map((run) => {
+    const name = node("h3", {}, shortened(run.about.label, 120));
+    if (run === chosen && text.runs.length > 1) name.append(node("span", { class: "aside" }, "  shown in the text"));
+    const facts = factList([
+      ["score", `${run.meaning.name}: ${run.meaning.sentence}`],
+      ["explains", run.target.words + valueWords(run.target)],
+      ["layers", layersOf(run.layers)],
+      ["options", run.about.options || "none"],
+      ["seed", String(run.about.seed)],
+      ["cost", run.cost],
+      ["completeness error", completenessOf(run)],
+      ...run.notes.map((note) => ["note", note]),
+    ]);
+    return node("div", { class: "card" }, name, node("dl", { class: "pairs" }, ...facts));
+  });
+  byId("facts").replaceChildren(node("dl", { class: "pairs" }, ...common), node("div", { class: "cards" }, ...each));
+}

@@ -1,0 +1,66 @@
+// Reading the data: a text with its pieces and the scores of every method, ready to draw.
+
+const floats = (base64) => new Float32Array(Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0)).buffer);
+
+const shortened = (text, most) =>
+  text.length <= most ? text : `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…`;
+
+const LAYER_NAMES = { embeddings: "word embeddings", 0: "embedding" };
+const layerName = (layer) => LAYER_NAMES[layer] ?? `layer ${layer}`;
+const layerShort = (layer) => LAYER_NAMES[layer] ?? String(layer);
+const layerPhrase = (layer) => (layer in LAYER_NAMES ? `the ${LAYER_NAMES[layer]}` : `layer ${layer}`);
+
+/**
+ * A text: its sources as lists of characters (as Python counts them), its pieces by unit, and its runs. What is one
+ * token is the same piece in both units.
+ */
+function openText(index) {
+  const entry = data.texts[index];
+  const sources = (entry.pair === null ? [entry.text] : [entry.text, entry.pair]).map((source) => [...source]);
+  const piecesIn = (unit, columns) =>
+    columns.label.map((label, at) => ({
+      label,
+      start: columns.start[at],
+      end: columns.end[at],
+      segment: Math.min(columns.segment[at], sources.length - 1),
+      special: columns.special?.[at] === 1,
+      tokens: columns.tokens?.[at] ?? [at],
+      unit,
+      at,
+    }));
+  const tokens = piecesIn("tokens", entry.tokens);
+  const gathered = piecesIn("words", entry.words);
+  const inside = new Set(entry.words.tokens.flat());
+  const words = [...tokens.filter(({ at }) => !inside.has(at)), ...gathered].sort((a, b) => a.tokens[0] - b.tokens[0]);
+  const widths = { tokens: tokens.length, words: gathered.length };
+  return {
+    index,
+    entry,
+    sources,
+    pieces: { tokens, words },
+    runs: entry.runs.map((run) => openRun(run, widths)),
+    correlations: floats(entry.correlations),
+  };
+}
+
+function openRun(run, widths) {
+  const about = data.methods[run.method];
+  const tables = { tokens: floats(run.scores.tokens), words: floats(run.scores.words) };
+  const errors = run.errors === null ? null : floats(run.errors);
+  return {
+    ...run,
+    about,
+    layers: about.layers,
+    meaning: about.meaning,
+    score: (layer, { unit, at }) => tables[unit][layer * widths[unit] + at],
+    error: (layer, { unit, at }) => (errors && unit === "tokens" ? errors[layer * widths.tokens + at] : null),
+  };
+}
+
+/** τ between two runs of a text at a step; see `_steps` in page.py. */
+function correlationOf({ runs, correlations }, step, one, other) {
+  if (one === other) return 1;
+  const [first, second, many] = [Math.min(one, other), Math.max(one, other), runs.length];
+  const pair = first * many - (first * (first + 1)) / 2 + second - first - 1;
+  return correlations[(step * many * (many - 1)) / 2 + pair];
+}

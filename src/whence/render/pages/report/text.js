@@ -1,0 +1,88 @@
+// The text as the user wrote it, its pieces coloured by their scores at one layer.
+
+/** Text for a stretch of a source; what cannot be seen stands as symbols, set apart from letters. */
+function* stretch(text, segment, start, end) {
+  const source = text.sources[segment];
+  const written = (from, to) => source.slice(from, to).join("");
+  let [done, symbols] = [start, ""];
+  const spoken = () => {
+    const mark = node("span", { class: "symbol" }, symbols);
+    symbols = "";
+    return mark;
+  };
+  for (const [at, symbol] of text.entry.unseen[segment]) {
+    if (at >= end) break;
+    if (at < done) continue;
+    if (at > done) {
+      if (symbols) yield spoken();
+      yield written(done, at);
+    }
+    symbols += symbol;
+    done = at + 1;
+  }
+  if (symbols) yield spoken();
+  if (done < end) yield written(done, end);
+}
+
+/** Pieces of one source that share characters (bytes of an emoji) are marked together; blanks before them are not. */
+function marksOf(pieces, segment, source) {
+  const marks = [];
+  pieces.forEach((piece, at) => {
+    let { start } = piece;
+    while (start < piece.end && !source[start].trim()) start += 1;
+    if (piece.special || piece.segment !== segment || start >= piece.end) return;
+    marks.push({ start, end: piece.end, pieces: [at] });
+  });
+  marks.sort((a, b) => a.start - b.start || a.end - b.end);
+  const apart = [];
+  for (const mark of marks) {
+    const last = apart[apart.length - 1];
+    if (last && mark.start < last.end) {
+      last.end = Math.max(last.end, mark.end);
+      last.pieces.push(...mark.pieces);
+    } else apart.push(mark);
+  }
+  return apart;
+}
+
+/** Draw the sources, not yet coloured; returns a pair for every mark: the element and the indices of its pieces. */
+function drawSources(element, text, pieces, specials) {
+  const drawn = [];
+  const blocks = text.sources.map((source, segment) => {
+    const block = node("p", { class: "source", dir: "auto" });
+    let done = 0;
+    const chips = pieces
+      .map((piece, at) => ({ piece, at }))
+      .filter(({ piece }) => specials && piece.special && piece.segment === segment);
+    const chip = ({ piece, at }) => {
+      const made = node("span", { class: "mark chip" }, shortened(piece.label, 60));
+      drawn.push([made, [at]]);
+      return made;
+    };
+    for (const mark of marksOf(pieces, segment, source)) {
+      while (chips.length && chips[0].piece.start <= mark.start && chips[0].at < mark.pieces[0])
+        block.append(chip(chips.shift()));
+      block.append(...stretch(text, segment, done, mark.start));
+      const made = node("span", { class: "mark" }, ...stretch(text, segment, mark.start, mark.end));
+      drawn.push([made, mark.pieces]);
+      block.append(made);
+      done = mark.end;
+    }
+    const mine = text.pieces.tokens.filter((token) => token.segment === segment && !token.special);
+    const read = mine.reduce((last, token) => Math.max(last, token.end), done);
+    block.append(...stretch(text, segment, done, read), ...chips.map(chip));
+    const rest = node("span", { class: source.slice(read).join("").trim() ? "unread" : "" });
+    rest.append(...stretch(text, segment, read, source.length));
+    block.append(rest);
+    return text.sources.length === 1 ? [block] : [node("h3", {}, segment ? "Second text" : "First text"), block];
+  });
+  element.replaceChildren(...blocks.flat());
+  return drawn;
+}
+
+function colourMark(mark, score, full, signed) {
+  const share = shareOf(score, full);
+  mark.style.setProperty("--share", Math.abs(share).toFixed(3));
+  mark.classList.toggle("against", signed && score < 0);
+  mark.classList.toggle("faint", Math.abs(share) < 0.03);
+}
