@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ import tiny_models
 import torch
 from tiny_models import LABELS, PAIRS, TEXTS, tiny
 from torch import Tensor
+from typer.testing import CliRunner
 
 import whence
+from whence.cli import app
 from whence.models.vocabulary import VocabularyLabels
 from whence.tasks.question_answering import LONGEST_ANSWER
 
@@ -514,3 +517,22 @@ def test_no_more_logits_than_asked_for(writer: whence.LayeredModel) -> None:
         handle.remove()
     assert seen
     assert {shape[1] for shape in seen} == {1}
+
+
+def test_the_command_takes_the_form_that_the_model_would_write(tmp_path: Path) -> None:
+    tiny_models.build("gpt2", "causal_lm").save_pretrained(tmp_path)
+    tiny_models.bare().save_pretrained(tmp_path)
+    model = tiny("gpt2", "causal_lm")
+    command = ["explain", TEXT, "-m", str(tmp_path), "--method", "gradient_x_input", "--json"]
+    result = CliRunner().invoke(app, [*command, "--target", "the", "--against", "so"])
+    assert result.exit_code == 0, result.output
+    target = json.loads(result.stdout)["target"]
+    assert target["description"] == '" the" rather than " so"'
+    assert target["value"] == close(explained(model, target=whence.Contrast(" the", " so")).value)
+    result = CliRunner().invoke(app, [*command, "--target", "the", "--at", str(TEXT.index("best"))])
+    assert json.loads(result.stdout)["target"]["value"] == close(
+        explained(model, target=whence.Label(" the", at=TEXT.index("best"))).value
+    )
+    several = CliRunner().invoke(app, [*command, "--target", "unhappiness"])
+    assert several.exit_code == 2
+    assert not any(mark in several.output for mark in ("Ġ", "Ċ"))

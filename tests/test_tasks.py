@@ -299,6 +299,22 @@ def test_a_sentence_transformer_is_recognised() -> None:
     assert whence.explain(model, PAIRS[0], "random").target.description == "similarity"
 
 
+@pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("method", ["gradient_x_input", "leave_one_out"])
+def test_methods_keep_the_contract_on_similarities(method: str, check: Any) -> None:
+    check(method, whence.load(encoder("bert"), tiny_models.wordpiece(), task="similarity"))
+
+
+def test_a_similarity_is_shown_with_the_text_it_is_compared_with() -> None:
+    model = whence.load(encoder("bert"), tiny_models.wordpiece(), task="similarity")
+    explanation = whence.explain(model, PAIRS[0], "gradient_x_input")
+    console = Console(record=True, width=100)
+    console.print(explanation)
+    assert "similarity" in console.export_text()
+    assert PAIRS[0][1] in explanation.to_html()
+    assert whence.Explanation.from_dict(explanation.to_dict()) == explanation
+
+
 def test_a_similarity_decides_nothing() -> None:
     model = whence.load(encoder("bert"), tiny_models.wordpiece(), task="similarity")
     for scale in ("probability", "log_probability"):

@@ -27,6 +27,7 @@ from whence.methods.question import Method
 from whence.models.layered import LayeredModel
 
 TEXTS = ("a good film", "not the worst film of the year , but close to it and far too long", "bad")
+PAIR = "the worst film of the year"  # beside each of them, for a task that takes two texts
 TOLERANCE = 1e-5
 
 Check = Callable[[str | Method, LayeredModel], None]
@@ -151,9 +152,10 @@ class _CrashError(Exception):
 
 
 def _explain(model: LayeredModel, texts: Any, method: str | Method, **settings: Any) -> list[Explanation]:
+    given = [(text, PAIR) if model.reading.needs_pair else text for text in texts]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WhenceWarning)
-        return explain(model, list(texts), method, **settings)
+        return explain(model, given, method, **settings)
 
 
 def _snapshot(model: LayeredModel) -> dict[str, Any]:

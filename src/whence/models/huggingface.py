@@ -183,7 +183,7 @@ def _arguments(model: PreTrainedModel, inputs: Inputs, ids: Int[Tensor, "batch t
 
 @contextmanager
 def _vocabulary_read_at(model: PreTrainedModel, inputs: Inputs) -> Iterator[None]:
-    """Let the last matrix of a language model see one token a row, so that no row holds a whole table of logits."""
+    """Let the last matrix of a language model see one token per row, so that no row holds a whole table of logits."""
     head: nn.Module | None = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     if inputs.read_at is None or head is None:
         yield

@@ -104,7 +104,7 @@ class Inputs:
         )
 
     def unattending(self, unattended: Bool[Tensor, "batch token"]) -> Inputs:
-        """The same texts with some tokens taken out of everyone's attention; they keep their place and their id."""
+        """The same texts with some tokens taken out of everyone's attention; they keep their position and their id."""
         return replace(self, unattended=unattended)
 
 

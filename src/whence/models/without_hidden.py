@@ -14,7 +14,7 @@ from whence.models.layered import LayeredModel
 if TYPE_CHECKING:
     from jaxtyping import Bool
 
-# Here a token knows its place from a table of positions alone, the place can be given, and the class is read at the
+# Here a token knows its position from a table alone, the position can be given, and the class is read at the
 # first token. Relative positions, windows and convolutions would notice the gap.
 _POSITION_TABLE_ALONE = frozenset({"albert", "bert", "camembert", "electra", "roberta", "xlm-roberta"})
 
