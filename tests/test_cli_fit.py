@@ -210,6 +210,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(Training, "train_step", interrupted)
+        patch.setattr(checkpoint, "SECONDS", (1e9,))
         lines = failed(1, *command, str(tmp_path / "early"))
         assert lines == ["stopped: the same command begins anew, as nothing was saved yet"]
         patch.setattr(checkpoint, "SECONDS", (-1,))

@@ -43,7 +43,6 @@ def test_another_stretch_and_temperature(logit: float) -> None:
 
 
 @given(logits)
-@settings(deadline=None)
 def test_the_keep_probability_is_the_sigmoid_of_the_logit_and_a_fifth_of_ln_5(logit: float) -> None:
     gate = HardConcrete(torch.tensor(logit, dtype=torch.float64))
     assert float(gate.nonzero) == pytest.approx(special.expit(logit + 0.2 * math.log(5)), rel=1e-12)

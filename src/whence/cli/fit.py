@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from whence.models.batching import Text
     from whence.models.layered import LayeredModel
 
+    Bar = AbstractContextManager[Callable[[Standing], None] | None]
+
 Folder = Annotated[
     Path, Option("--out", metavar="FOLDER", help="Where the probes go; a killed run goes on from there.")
 ]
@@ -81,8 +83,8 @@ def fit(
         processes = PartialState()
         if processes.device.type == "cuda":
             loaded.module.to(processes.device)
-        with _shown(processes.is_main_process) as watch:
-            _fit(probes, loaded, texts, out, held_out=judging, seed=seed, batch_tokens=batch_tokens, watch=watch)
+        bar = _bar(processes.is_main_process)
+        _fit(probes, loaded, texts, out, bar, held_out=judging, seed=seed, batch_tokens=batch_tokens)
         if not processes.is_main_process:
             return
         if as_json:
@@ -94,8 +96,8 @@ def fit(
         say(f"probes: {out.absolute()}")
 
 
-def _shown(main: bool) -> AbstractContextManager[Callable[[Standing], None] | None]:
-    """Where the run stands, shown by the one process that reports it."""
+def _bar(main: bool) -> Bar:
+    """Shows where the run stands, in the one process that reports it."""
     if not main:
         return nullcontext()
     from whence.render.fit_progress import fit_bar
@@ -117,15 +119,15 @@ def _texts(data: str, data_dir: Path | None, split: str | None, limit: int | Non
     return [example.as_input for example in examples]
 
 
-def _fit(probes: DiffMask, model: LayeredModel, texts: Sequence[Text], out: Path, **settings: Any) -> None:
+def _fit(probes: DiffMask, model: LayeredModel, texts: Sequence[Text], out: Path, bar: Bar, **settings: Any) -> None:
     from whence.learned.checkpoint import NAME as CHECKPOINT
 
     if (out / CHECKPOINT).exists():
         say(f"note: going on with the fit begun in {out}")
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, bar as watch:
             warnings.simplefilter("always", WhenceWarning)
-            probes.fit(model, texts, folder=out, progress=False, **settings)
+            probes.fit(model, texts, folder=out, progress=False, watch=watch, **settings)
     except KeyboardInterrupt:
         from_there = "goes on from there" if (out / CHECKPOINT).exists() else "begins anew, as nothing was saved yet"
         say(f"stopped: the same command {from_there}")
