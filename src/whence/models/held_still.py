@@ -179,6 +179,18 @@ class _Worth(torch.autograd.Function):
         return (gradient if ctx.share == 1 else gradient * ctx.share), None
 
 
+class _Valued(torch.autograd.Function):
+    """The value of `exact` with the gradient of `x`, from which it differs by a constant or by rounding."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, exact: Tensor) -> Tensor:
+        return exact.view_as(exact)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
 class _Ruled(torch.autograd.Function):
     """The same value and gradient: where a rule ends."""
 
@@ -202,8 +214,8 @@ def _ruled(x: Tensor) -> Tensor:
 
 
 def _valued(x: Tensor, exact: Tensor) -> Tensor:
-    """The gradient of `x` with the value of `exact`, from which it differs by a constant or by rounding."""
-    return x + (exact - x.detach())
+    found: Tensor = _Valued.apply(x, exact)  # type: ignore[no-untyped-call]
+    return found
 
 
 def _moves(value: Any) -> bool:
@@ -285,6 +297,6 @@ def _unruled(logits: Tensor) -> Iterator[str]:
             one, other = _BILINEAR[kind]
             if below[one] is not None and below[other] is not None:
                 yield f"{kind} of two states"
-        elif not inside and kind not in _LINEAR:
+        elif not inside and kind not in (*_LINEAR, _Valued.__name__):
             yield kind
         todo += [(following, inside) for following in below]
