@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +111,11 @@ class Scoreboard:
         if name not in names:
             raise UnknownNameError("entry", name, names)
         return names.index(name)
+
+    def place(self, name: str) -> int:
+        """The old name of `index`."""
+        warn_of_old_name("Scoreboard.place", "Scoreboard.index")
+        return self.index(name)
 
     def per_text(self, metric: str) -> Float[np.ndarray, "entry text"]:
         if metric not in self.values:
@@ -261,10 +265,9 @@ class Scoreboard:
         return content
 
     def _repr_html_(self) -> str:
-        return (
-            '<iframe title="whence" sandbox="allow-scripts allow-downloads" width="100%" height="640" '
-            f'style="border: 0; resize: vertical; color-scheme: normal" srcdoc="{escape(self.to_html())}"></iframe>'
-        )
+        from whence.render.shell import framed
+
+        return framed(self.to_html())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.scoreboard import board_view
