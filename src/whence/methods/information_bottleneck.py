@@ -164,4 +164,5 @@ METHOD = Method(
     ),
     needs="gradients, statistics of states",
     cost="steps x samples x (1 forward, 1 backward) a layer",
+    one_by_one=True,
 )  # fmt: skip

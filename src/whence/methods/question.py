@@ -45,12 +45,17 @@ class Scores:
     meaning: Meaning | None = None
 
 
+ONE_BY_ONE_TOKENS = 512  # few enough for any memory that holds the model
+
+
 @dataclass(frozen=True)
 class Method:
     """A way to answer, with what it needs, costs and means.
 
     `differentiable` methods get states whose graph leads back to the word embeddings. `layers` is where the method
     looks if the user does not say: "embeddings", "all" (0 … L), "blocks" (1 … L) or "everywhere" (the words and all).
+    A `one_by_one` method magnifies rounding, which depends on what else is in a batch: it gets one text at a time, in
+    forwards of ONE_BY_ONE_TOKENS whatever the token budget is, so that its answer never depends on a text's neighbours.
     """
 
     compute: Callable[..., Scores]
@@ -59,6 +64,7 @@ class Method:
     cost: str
     layers: str = "embeddings"
     differentiable: bool = False
+    one_by_one: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
