@@ -94,6 +94,46 @@ def test_every_choice_keeps_the_contract(
     check(dataclasses.replace(method, compute=chosen, layers="all"), bert)
 
 
+@functools.cache
+def loud(family: str) -> whence.LayeredModel:
+    """A tiny model whose logits are hundreds, as those of real decoders are."""
+    module = tiny_models.build(family)
+    with torch.no_grad():
+        list(module.children())[-1].weight.mul_(300)  # type: ignore[operator,union-attr]
+    return whence.load(module, tiny_models.tokenizer_of(family))
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+@pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "leave_one_out", "shapley", "lime"])
+def test_scores_of_real_size_are_the_same_alone_and_in_a_batch(method: str, family: str) -> None:
+    assert abs(whence.explain(loud(family), testing.TEXTS[1], "leave_one_out").target.value) > 30
+    testing.check_one_text_alone_equals_the_batch(method, loud(family))
+    testing.check_token_budget_does_not_matter(method, loud(family))
+
+
+@pytest.mark.parametrize("method", ["noise_tolerance", "information_bottleneck"])
+def test_a_descent_does_not_depend_on_neighbours(method: str) -> None:
+    """Fifty steps magnify rounding, so a text is always computed by itself: the same to the last bit."""
+    model = loud("gpt2")
+    together = whence.explain(model, list(testing.TEXTS), method, layers=1, samples=2)
+    tight = whence.explain(model, list(testing.TEXTS), method, layers=1, samples=2, batch_tokens=20)
+    for text, one, other in zip(testing.TEXTS, together, tight, strict=True):
+        alone = whence.explain(model, text, method, layers=1, samples=2)
+        assert (one.scores == alone.scores).all()
+        assert (other.scores == alone.scores).all()
+
+
+def test_a_small_difference_of_small_scores_is_seen(bert: whence.LayeredModel) -> None:
+    """The promise is relative to the scores: what is small beside one need not be small beside them."""
+
+    def sees_padding_a_little(question: whence.Question) -> whence.Scores:
+        scores = GRADIENT.compute(question).values
+        return whence.Scores(1e-4 * scores * (1 + 1e-4 * question.inputs.ids.shape[1]))
+
+    with pytest.raises(AssertionError, match="alone and in a batch"):
+        testing.check_one_text_alone_equals_the_batch(broken(sees_padding_a_little), bert)
+
+
 def broken(compute: object) -> whence.Method:
     return dataclasses.replace(GRADIENT, compute=compute)
 

@@ -38,7 +38,8 @@ def descend(
     """Minimise, for every text by itself, E[loss(output of the disturbed states)] + penalty over a number a token.
 
     Centred RMSprop moves every number by its own gradients alone, so texts in a batch do not meet; in double precision,
-    so that nothing is rounded but what the model rounds.
+    so that nothing is rounded but what the model rounds. That still grows from step to step: methods that descend are
+    `one_by_one`.
 
     Args:
         start: where every number starts.

@@ -19,7 +19,7 @@ from whence.explanation import Cost, Explanation, Layer, Meaning, Scale
 from whence.methods.baselines import baseline_name
 from whence.methods.names import method_named
 from whence.methods.options import at_least, check_seed
-from whence.methods.question import INCOMPLETE, Method, Question, Scores
+from whence.methods.question import INCOMPLETE, ONE_BY_ONE_TOKENS, Method, Question, Scores
 from whence.models.batching import Text, batches, encode, reads_padding, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
@@ -82,7 +82,8 @@ def explain(
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
-        for batch in batches(encodings, plan.batch_tokens, model):
+        alone = ([index] for index in range(len(encodings)))
+        for batch in alone if plan.method.one_by_one else batches(encodings, plan.batch_tokens, model):
             for place, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
                 found[place] = explanation
             done += len(batch)
@@ -143,7 +144,7 @@ def _plan(
         scale=scale or (preset.scale if preset else "logit"),
         layers=model.layers(asked),
         seed=seed,
-        batch_tokens=int(batch_tokens or usual_batch_tokens(model)),
+        batch_tokens=ONE_BY_ONE_TOKENS if method.one_by_one else int(batch_tokens or usual_batch_tokens(model)),
         options=given,
         recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
         shares=shares,

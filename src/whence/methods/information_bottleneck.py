@@ -165,4 +165,5 @@ METHOD = Method(
     needs=("gradients", "statistics of states"),
     cost="steps x samples x (1 forward, 1 backward) a layer",
     differentiable=False,
+    one_by_one=True,
 )  # fmt: skip

@@ -122,4 +122,5 @@ METHOD = Method(
     needs=("gradients",),
     cost="steps x samples x (1 forward, 1 backward) a layer",
     differentiable=False,
+    one_by_one=True,
 )  # fmt: skip

@@ -52,6 +52,9 @@ class Scores:
     notes: Sequence[Sequence[str]] | None = None
 
 
+ONE_BY_ONE_TOKENS = 512  # few enough for any memory that holds the model
+
+
 @dataclass(frozen=True)
 class Method:
     """A way to answer, with what it needs, costs and means.
@@ -60,7 +63,9 @@ class Method:
     whose graph leads back to the word embeddings, unless it says `differentiable=False`: those that take gradients by
     resuming the model alone save that graph. `layers` is where the method looks if the user does not say: "embeddings",
     "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all). `within` makes, of the model's module, the
-    context in which its states are taken, where that is not an ordinary pass.
+    context in which its states are taken, where that is not an ordinary pass. A `one_by_one` method magnifies rounding,
+    which depends on what else is in a batch: it gets one text at a time, in forwards of ONE_BY_ONE_TOKENS whatever the
+    token budget is, so that its answer never depends on a text's neighbours.
     """
 
     compute: Callable[..., Scores]
@@ -70,6 +75,7 @@ class Method:
     layers: str = "embeddings"
     differentiable: bool | None = None
     within: Callable[[nn.Module], AbstractContextManager[Any]] | None = None
+    one_by_one: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.needs, str):
