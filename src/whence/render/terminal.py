@@ -72,6 +72,7 @@ def explanation_view(
                 "strength": _strength(explanation, rows, largest, normalise),
                 "layers": Text(layer_words(explanation.layers) + _coloured(explanation, layer)),
                 "options": Text(_options(explanation.options)),
+                "notes": Text(visible("; ".join(explanation.notes))),
                 "model": Text(visible(model_words(explanation.model))),
                 "cost": Text(f"{_cost(explanation)}, seed {explanation.seed}"),
             },
