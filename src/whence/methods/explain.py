@@ -71,13 +71,13 @@ def explain(
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
     plan = _plan(model, method, target, scale, layers, seed, batch_tokens, options)
-    encodings = [encode(model, text, place) for place, text in enumerate([texts] if single else texts)]
+    encodings = [encode(model, text, index) for index, text in enumerate([texts] if single else texts)]
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
         for batch in batches(encodings, plan.batch_tokens):
-            for place, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
-                found[place] = explanation
+            for index, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
+                found[index] = explanation
             done += len(batch)
             report(plan.name, done, len(encodings))
     explanations = [explanation for explanation in found if explanation is not None]
