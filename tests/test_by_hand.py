@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
 import whence
@@ -113,6 +116,12 @@ def test_standard_error_of_shapley() -> None:
     assert alike.standard_errors[0] == pytest.approx(10 * [0], abs=1e-6), "every order of a sum gives the same"
 
 
+def shown(explanation: whence.Explanation) -> str:
+    console = Console(width=120, file=io.StringIO())
+    console.print(explanation)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
 @pytest.mark.parametrize("method", ["shapley", "kernel_shap"])
 def test_shapley_values_of_a_short_text_are_exact_and_say_so(method: str) -> None:
     several = [
@@ -122,6 +131,7 @@ def test_shapley_values_of_a_short_text_are_exact_and_say_so(method: str) -> Non
     for one in several:
         assert one.scores[0] == pytest.approx([-3, -3, 0], abs=1e-6)
         assert one.notes == ("exact at layer embeddings: all 8 sets of 3 tokens were asked",)
+        assert "notes     exact at layer embeddings" in shown(one)
         assert one.standard_errors is None or not one.standard_errors.any()
         assert one.cost.forwards <= 1 + 8
     assert (several[0].scores == several[1].scores).all()

@@ -143,7 +143,7 @@ def test_tau_only_adds(made: Any) -> None:
 def test_the_order_of_the_tokens_does_not_matter(made: Any, tau: int | None) -> None:
     head, states, text = made
     order = torch.randperm(text.ids.shape[1], generator=torch.Generator().manual_seed(0))
-    turned = UniqueTokens(text.ids[:, order], text.present, text.places)
+    turned = UniqueTokens(text.ids[:, order], text.present, text.indices)
     scores = torch.rand(1, 12)
     mine = decode_layer(head, states, scores, text, tau)
     torch.testing.assert_close(decode_layer(head, states, scores, turned, tau), mine[:, order])
@@ -499,7 +499,7 @@ def test_a_special_token_that_was_added_later_does_no_harm() -> None:
     tokenizer.add_special_tokens({"pad_token": "<pad>"})
     classifier = build("gpt2", vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id)
     model = whence.load(classifier, tokenizer, head=language_model)
-    assert all(each.scores.any() for each in whence.explain(model, TEXTS, "decoded_grad_cam", layers=2))
+    assert all(each.scores.any() for each in whence.explain(model, TEXTS, "decoded_grad_cam", layers=1))
     tokenizer.add_tokens(["witty"])
     model = whence.load(build("gpt2", vocab_size=len(tokenizer), pad_token_id=340), tokenizer, head=language_model)
     with pytest.raises(whence.UsageError, match="knows 340 tokens, the text holds id 341"):
@@ -524,8 +524,8 @@ def test_unique_tokens_are_each_once(bert: Any) -> None:
     names = {number: token for token, number in wordpiece().get_vocab().items()}
     assert [names[number] for number in unique.ids[0].tolist()] == ["the", "film", ",", "and", "plot", "!"]
     assert unique.present.tolist() == [[True] * 6, [True] + [False] * 5]
-    assert unique.places[0].tolist() == [-1, 0, 1, 2, 0, 1, 3, 0, 4, 5, -1]
-    assert unique.places[1].tolist() == [-1, 0, *[-1] * 9]
+    assert unique.indices[0].tolist() == [-1, 0, 1, 2, 0, 1, 3, 0, 4, 5, -1]
+    assert unique.indices[1].tolist() == [-1, 0, *[-1] * 9]
 
 
 def test_a_decoded_method_has_the_options_of_its_score(bert: Any) -> None:

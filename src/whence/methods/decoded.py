@@ -28,7 +28,7 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
     """A method that decodes another method's scores of states into scores of the text's tokens.
 
     All positions take part, special ones too; special tokens are not themselves scored and get zero. A token that comes
-    up twice has one score, which stands at both places.
+    up twice has one score, which stands at both positions.
 
     >>> import whence
     >>> method = decoded("integrated_gradients")
@@ -63,7 +63,7 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
         compute=compute,
         meaning=_meaning(inner.meaning),
         needs=(*inner.needs, "a head"),
-        cost=f"{inner.cost}; 1 pass of the head a layer",
+        cost=f"{inner.cost}; 1 pass of the head per layer",
         layers=inner.layers if inner.layers == "blocks" else "all",
     )
 
@@ -91,28 +91,28 @@ def _meaning(inner: Meaning) -> Meaning:
 
 @dataclass(frozen=True)
 class UniqueTokens:
-    """The tokens to be scored, each once a text: their ids (filled up where `present` is false), and for every position
-    the place of its token among them, -1 where it is not scored."""
+    """The tokens to be scored, each once per text: their ids (filled up where `present` is false), and for every
+    position the index of its token among them, -1 where it is not scored."""
 
     ids: Int[Tensor, "batch unique"]
     present: Bool[Tensor, "batch unique"]
-    places: Int[Tensor, "batch token"]
+    indices: Int[Tensor, "batch token"]
 
 
 def unique_tokens(inputs: Inputs) -> UniqueTokens:
     """The tokens of each text in the order they first come up, special ones and padding left out."""
     orders: list[dict[int, int]] = []
-    places = []
+    indices = []
     for encoding in inputs.encodings:
         order: dict[int, int] = {}
         row = [-1 if token.special else order.setdefault(token.id, len(order)) for token in encoding.tokens]
-        places.append(row + [-1] * (inputs.ids.shape[1] - len(row)))
+        indices.append(row + [-1] * (inputs.ids.shape[1] - len(row)))
         orders.append(order)
     most, device = max(map(len, orders)), inputs.ids.device
     return UniqueTokens(
         torch.tensor([[*order, *[0] * (most - len(order))] for order in orders], device=device),
         torch.tensor([[True] * len(order) + [False] * (most - len(order)) for order in orders], device=device),
-        torch.tensor(places, device=device),
+        torch.tensor(indices, device=device),
     )
 
 
@@ -125,12 +125,12 @@ def decode(
     real = question.inputs.mask.to(scores.device)
     given = torch.where(real[:, None], scores.detach().float(), 0.0).to(unique.ids.device)
     layers = [
-        decode_layer(head, question.states.at(layer).detach(), given[:, place], unique, tau)
-        for place, layer in enumerate(question.layers)
+        decode_layer(head, question.states.at(layer).detach(), given[:, index], unique, tau)
+        for index, layer in enumerate(question.layers)
     ]
     totals = torch.stack(layers, dim=1)
-    places = unique.places[:, None].expand(-1, len(layers), -1)
-    return totals.gather(-1, places.clamp(min=0)).masked_fill(places < 0, 0.0)
+    indices = unique.indices[:, None].expand(-1, len(layers), -1)
+    return totals.gather(-1, indices.clamp(min=0)).masked_fill(indices < 0, 0.0)
 
 
 def decode_layer(

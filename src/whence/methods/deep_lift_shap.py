@@ -80,6 +80,6 @@ METHOD = Method(
     deep_lift_shap,
     Meaning("DeepLiftSHAP", "the token's share of f(text) - f(baseline)", signed=True, additive=True),
     needs=("gradients", "a baseline", "captum"),
-    cost="baselines x (3 forwards, 1 backward) a layer",
+    cost="baselines x (3 forwards, 1 backward) per layer",
     differentiable=False,
 )

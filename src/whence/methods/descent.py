@@ -1,4 +1,4 @@
-"""One free number a token, found by gradient descent while the states are noisy: each text is a problem of its own."""
+"""One free number per token, found by gradient descent while the states are noisy, for each text by itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def descend(
     samples: int,
     rate: float,
 ) -> Float[Tensor, "batch token"]:
-    """Minimise, for every text by itself, E[loss(output of the disturbed states)] + penalty over a number a token.
+    """Minimise, for every text by itself, E[loss(output of the disturbed states)] + penalty over a number per token.
 
     Centred RMSprop moves every number by its own gradients alone, so texts in a batch do not meet; in double precision,
     so that nothing is rounded but what the model rounds. That still grows from step to step: methods that descend are
@@ -44,10 +44,10 @@ def descend(
     Args:
         start: where every number starts.
         disturb: the states of some rows (indices of texts) under standard normal noise, differentiable in the numbers.
-        loss: of the output, one number a row.
-        penalty: of the numbers themselves, one a text; padding must not count.
+        loss: of the output, one number per row.
+        penalty: of the numbers themselves, one per text; padding must not count.
         steps: gradient steps.
-        samples: draws of noise a text and step.
+        samples: draws of noise per text and step.
         rate: the learning rate.
     """
     at_least("steps", steps, 1)

@@ -78,14 +78,14 @@ def explain(
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
     plan = _plan(model, method, target, scale, layers, seed, batch_tokens, options)
-    encodings = [encode(model, text, place) for place, text in enumerate([texts] if single else texts)]
+    encodings = [encode(model, text, index) for index, text in enumerate([texts] if single else texts)]
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
         alone = ([index] for index in range(len(encodings)))
         for batch in alone if plan.method.one_by_one else batches(encodings, plan.batch_tokens, model):
-            for place, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
-                found[place] = explanation
+            for index, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
+                found[index] = explanation
             done += len(batch)
             report(plan.name, done, len(encodings))
     explanations = [explanation for explanation in found if explanation is not None]

@@ -32,7 +32,7 @@ def gradient_shap(
     The standard error says how far another draw of points would be off.
 
     Args:
-        samples: random points a text.
+        samples: random points per text.
         noise: the standard deviation of Gaussian noise added to the states.
         baseline: where the ways start (one is drawn for each sample); see `whence.methods.baselines.Baseline`.
         between: whether points lie between states, or between token ids ("ids", as ThermoStat does: the gradient is
@@ -113,6 +113,6 @@ METHOD = Method(
     gradient_shap,
     Meaning("GradientSHAP", "the token's share of f(text) - f(baseline), estimated", signed=True, additive=True),
     needs=("gradients", "a baseline"),
-    cost="samples x (1 forward, 1 backward) a layer",
+    cost="samples x (1 forward, 1 backward) per layer",
     differentiable=False,
 )

@@ -53,7 +53,7 @@ def information_bottleneck(
     Args:
         beta: the price of information.
         steps: gradient steps (centred RMSprop).
-        samples: draws of noise a step.
+        samples: draws of noise per step.
         rate: the learning rate.
         statistics: what states usually are, learnt from many texts; by default the moments over the text's own tokens.
         score: the gate, from 0 (noise will do) to 1 (kept whole), or the information kept, in bits.
@@ -163,7 +163,7 @@ METHOD = Method(
         additive=False, low=0.0, high=1.0,
     ),
     needs=("gradients", "statistics of states"),
-    cost="steps x samples x (1 forward, 1 backward) a layer",
+    cost="steps x samples x (1 forward, 1 backward) per layer",
     differentiable=False,
     one_by_one=True,
 )  # fmt: skip

@@ -44,7 +44,7 @@ def integrated_gradients(
             rules steps="auto" takes 25 points.
         baseline: where the path starts; see `whence.methods.baselines.Baseline`.
         special: whether special tokens move too; by default only above the input.
-        most: points a text after which steps="auto" gives up, and says so in a warning.
+        most: points per text after which steps="auto" gives up, and says so in a warning.
     """
     refined = steps == "auto" and rule in ("auto", "fejer")
     if rule == "auto":
@@ -201,7 +201,7 @@ METHOD = Method(
         "integrated gradients", "the token's share of f(text) - f(baseline)", signed=True, additive=True
     ),
     needs=("gradients", "a baseline"),
-    cost="steps (25 to most) x (1 forward, 1 backward) + 1 forward a layer",
+    cost="steps (25 to most) x (1 forward, 1 backward) + 1 forward per layer",
     layers="embeddings",
     differentiable=False,
 )  # fmt: skip

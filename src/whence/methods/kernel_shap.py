@@ -27,7 +27,7 @@ def kernel_shap(
     Where a text is so short that `samples` reach all its coalitions, the result is the exact Shapley value.
 
     Args:
-        samples: coalitions a text, without the empty and the full one.
+        samples: coalitions per text, without the empty and the full one.
         baseline: what stands in an absent token's place; see `whence.methods.baselines.Baseline`.
         special: whether special tokens are players too; by default only above the input.
     """
@@ -100,5 +100,5 @@ METHOD = Method(
     kernel_shap,
     Meaning("KernelSHAP", "the token's fair share of f(text) - f(baseline)", signed=True, additive=True),
     needs=("a baseline",),
-    cost="samples + 1 forwards a layer",
+    cost="samples + 1 forwards per layer",
 )

@@ -22,5 +22,5 @@ METHOD = Method(
     leave_one_out,
     Meaning("leave-one-out", "what the target loses when the token is taken away", signed=True, additive=True),
     needs=("a baseline",),
-    cost="1 forward a token and layer",
+    cost="1 forward per token and layer",
 )

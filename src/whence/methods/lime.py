@@ -36,7 +36,7 @@ def lime(
     The defaults are those of the authors' own library for text.
 
     Args:
-        samples: maskings a text.
+        samples: maskings per text.
         keep_probability: the chance of a token to stay; by default LIME's own way: the first masking keeps every token,
             in the others a uniform number of tokens goes.
         kernel: how a masking is weighted: "cosine" (exp(-d²/2w²), d the cosine distance to the whole text) or "share"
@@ -122,5 +122,5 @@ METHOD = Method(
     lime,
     Meaning("LIME", "what the token's presence adds to the target in a linear model of it", signed=True, additive=True),
     needs=("a baseline",),
-    cost="samples forwards a layer",
+    cost="samples forwards per layer",
 )

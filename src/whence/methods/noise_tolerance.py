@@ -52,7 +52,7 @@ def noise_tolerance(
     Args:
         weight: the worth of noise; were the model linear, each token would change the logits by weight / 2.
         steps: gradient steps (centred RMSprop).
-        samples: draws of noise a step.
+        samples: draws of noise per step.
         rate: the learning rate.
         score: "share" is v / (v + s^2), where v is the mean square of the text's states, 1 for a state that bears no
             noise and 0 for one that can drown in it; "inverse" is 1 / s and "negative" is -s.
@@ -120,7 +120,7 @@ METHOD = Method(
         low=0.0, high=1.0,
     ),
     needs=("gradients",),
-    cost="steps x samples x (1 forward, 1 backward) a layer",
+    cost="steps x samples x (1 forward, 1 backward) per layer",
     differentiable=False,
     one_by_one=True,
 )  # fmt: skip

@@ -85,5 +85,5 @@ METHOD = Method(
     occlusion,
     Meaning("occlusion", "what the target loses when tokens around it are taken away", signed=True, additive=True),
     needs=("a baseline",),
-    cost="1 forward a window and layer",
+    cost="1 forward per window and layer",
 )

@@ -33,7 +33,7 @@ def shapley(
     scores are exact.
 
     Args:
-        samples: random orders a text.
+        samples: random orders per text.
         baseline: what stands in an absent token's place; see `whence.methods.baselines.Baseline`.
         special: whether special tokens are players too; by default only above the input.
     """
@@ -146,5 +146,5 @@ METHOD = Method(
     shapley,
     Meaning("Shapley value", "the token's fair share of f(text) - f(baseline)", signed=True, additive=True),
     needs=("a baseline",),
-    cost="samples x tokens forwards a layer at most",
+    cost="samples x tokens forwards per layer at most",
 )

@@ -29,7 +29,7 @@ def smooth_grad(
     """The mean gradient under Gaussian noise (Smilkov et al., 2017).
 
     Args:
-        samples: noisy copies a text.
+        samples: noisy copies per text.
         noise: the noise's standard deviation, as a share of the range (max - min) of the text's states at the layer.
         reduce: "norm" (L2) or "sum" of the mean gradient over features; the sum has a sign.
     """
@@ -70,7 +70,7 @@ METHOD = Method(
         additive=False, low=0.0,
     ),
     needs=("gradients",),
-    cost="samples x (1 forward, 1 backward) a layer",
+    cost="samples x (1 forward, 1 backward) per layer",
     layers="embeddings",
     differentiable=False,
 )  # fmt: skip

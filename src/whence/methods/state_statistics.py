@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Moments:
-    """How many vectors were seen at each place, their mean and their summed squared deviations from it."""
+    """How many vectors were seen at each position, their mean and their summed squared deviations from it."""
 
-    count: Float[Tensor, "place 1"]
-    mean: Float[Tensor, "place hidden"]
-    squares: Float[Tensor, "place hidden"]
+    count: Float[Tensor, "position 1"]
+    mean: Float[Tensor, "position hidden"]
+    squares: Float[Tensor, "position hidden"]
 
     @classmethod
     def of(cls, states: Float[Tensor, "batch token hidden"], mask: Bool[Tensor, "batch token"]) -> Moments:
@@ -37,18 +37,18 @@ class Moments:
         return cls(count, mean, ((values - mean).square() * real).sum(dim=0))
 
     @property
-    def variance(self) -> Float[Tensor, "place hidden"]:
+    def variance(self) -> Float[Tensor, "position hidden"]:
         return self.squares / self.count.clamp(min=1)
 
     def pooled(self) -> Moments:
-        """All places as one (Chan, Golub & LeVeque, 1979)."""
+        """All positions as one (Chan, Golub & LeVeque, 1979)."""
         count = self.count.sum(dim=0, keepdim=True)
         mean = (self.count * self.mean).sum(dim=0, keepdim=True) / count.clamp(min=1)
         squares = self.squares + self.count * (self.mean - mean).square()
         return Moments(count, mean, squares.sum(dim=0, keepdim=True))
 
     def merged(self, other: Moments) -> Moments:
-        """Both together, place by place; the one with fewer places has seen nothing at the others."""
+        """Both together, position by position; the one with fewer has seen nothing at the others."""
         length = max(len(self.count), len(other.count))
         ours, theirs = self._padded(length), other._padded(length)
         count = ours.count + theirs.count
@@ -126,8 +126,8 @@ class StateStatistics:
         return mean[:length].expand(shape).float(), variance[:length].sqrt().expand(shape).float()
 
     def __str__(self) -> str:
-        places = "at each position" if self.by_position else "at all positions together"
-        return f"statistics of {self.n_texts_} texts, {places}"
+        where = "at each position" if self.by_position else "at all positions together"
+        return f"statistics of {self.n_texts_} texts, {where}"
 
     def _batches(self, model: LayeredModel, texts: Iterable[Text]) -> Iterator[list[Encoding]]:
         """Consecutive texts, as many at a time as the token budget allows; of these, what may be padded together."""

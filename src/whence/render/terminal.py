@@ -74,6 +74,7 @@ def explanation_view(
                 "strength": _strength(explanation, rows, largest, normalise),
                 "layers": Text(layer_words(explanation.layers) + _coloured(explanation, layer)),
                 "options": Text(options_words(explanation.options)),
+                "notes": Text(visible("; ".join(explanation.notes))),
                 "model": Text(model_words(explanation.model)),
                 "cost": Text(f"{cost_words(explanation.cost)}, seed {explanation.seed}"),
             },
