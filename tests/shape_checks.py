@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import AbstractArray, jaxtyped
 from jaxtyping._storage import get_shape_memo, set_shape_memo
 
-SHAPED = ("Bool", "Float", "Int", "Shaped")
+SHAPED = ("Bool", "Float", "Int", "Real", "Shaped")
 CHECK, CHECK_RECORD = "__shapes_checked__", "__record_shapes_checked__"
 _only_for_types: dict[str, types.CodeType] = {}  # by module, what it imports and names under TYPE_CHECKING
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -106,6 +108,20 @@ def test_no_door_is_left_open() -> None:
 def test_every_part_has_a_storey() -> None:
     parts = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert parts - {"__init__", "__pycache__"} == set(STOREY)
+
+
+PUBLIC = re.findall(r"^\| `(whence[\w.]*)` \|", (ROOT / "docs" / "api.md").read_text(), flags=re.MULTILINE)
+
+
+def test_public_modules_exist_and_say_what_they_are_for() -> None:
+    assert {"whence", "whence.data", "whence.testing"} <= set(PUBLIC)
+    for name in PUBLIC:
+        assert importlib.import_module(name).__doc__, name
+
+
+@pytest.mark.parametrize("file", sorted(PACKAGE.rglob("*.py")), ids=lambda file: file.relative_to(PACKAGE).as_posix())
+def test_every_module_says_what_it_is(file: Path) -> None:
+    assert ast.get_docstring(ast.parse(file.read_text())), file
 
 
 def test_exported_names_are_listed_and_exist() -> None:

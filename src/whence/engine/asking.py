@@ -18,7 +18,7 @@ from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Int, Real
 
 _MICRO_BATCHES_AT_A_TIME = 32  # texts are taken together until their sets fill so many: enough to sort by length
 
@@ -32,7 +32,7 @@ class Contestant:
     random baseline.
     """
 
-    scores: Sequence[Float[np.ndarray, " token"] | Int[np.ndarray, " token"]]
+    scores: Sequence[Real[np.ndarray, " token"]]
     by: By = "signed"
     tie_breaks: int = 0
 

@@ -20,7 +20,7 @@ from whence.models.layered import LayeredModel
 from whence.progress import Progress, reporter
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Real
 
 
 def hiding_game(
@@ -174,6 +174,6 @@ def play(
     }  # fmt: skip
 
 
-def _without_order(row: Float[np.ndarray, " token"] | Int[np.ndarray, " token"], encoding: Encoding, by: By) -> bool:
+def _without_order(row: Real[np.ndarray, " token"], encoding: Encoding, by: By) -> bool:
     scores = np.asarray(row)[may_go(encoding)]
     return bool(np.ptp(np.abs(scores) if by == "absolute" else scores) == 0)

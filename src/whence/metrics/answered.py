@@ -12,7 +12,7 @@ from whence.metrics.curves import GAMES, GRID, Game, Rounding, area_under, hidde
 from whence.metrics.eraser import BINS, MASSES, bin_counts, mass_counts
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Int, Real
 
 Measure = Literal["accuracy", "agreement", "probability"]
 """What is measured at each point: whether the model gives the gold label, whether it says what it says of the whole
@@ -33,7 +33,7 @@ class Points:
     rounding: Rounding = "half_up"
     games: tuple[Game, ...] = GAMES
 
-    def counts(self, ordered: Float[np.ndarray, " token"]) -> Int[np.ndarray, "game point"]:
+    def counts(self, ordered: Real[np.ndarray, " token"]) -> Int[np.ndarray, "game point"]:
         """How many of the first tokens are hidden, or shown by revealing; `ordered` are scores in their order."""
         n_tokens = len(ordered)
         further = [bin_counts(n_tokens, self.bins)] if self.bins else []

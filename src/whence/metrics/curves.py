@@ -11,7 +11,7 @@ import numpy as np
 from whence.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Int, Real
 
 Game = Literal["hiding", "revealing"]
 GAMES: tuple[Game, ...] = ("hiding", "revealing")
@@ -69,7 +69,7 @@ def _exact(products: Float[np.ndarray, " point"]) -> Float[np.ndarray, " point"]
 
 
 def orders(
-    scores: Float[np.ndarray, " token"] | Int[np.ndarray, " token"],
+    scores: Real[np.ndarray, " token"],
     *,
     by: By = "signed",
     tie_breaks: int = 0,

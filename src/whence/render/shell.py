@@ -65,7 +65,7 @@ def embedded(data: Any) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def packed(table: Float[np.ndarray, "*axis"]) -> str:
+def packed(table: Float[np.ndarray, "*axes"]) -> str:
     """Every number to float32, in a third of the room that digits would take: little-endian, in base64."""
     return base64.b64encode(np.ascontiguousarray(table, dtype="<f4").tobytes()).decode("ascii")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from whence.errors import FileError
 from whence.explanation import ExplainedTarget, Meaning, ModelRecord, Token, layer_of_file
 from whence.files import write_whole
+from whence.json_records import plain
 from whence.metrics.table import METRICS, Metric
 from whence.scoreboard.board import CURVES, GRID, Entry, JudgedText, Scoreboard
 
@@ -37,7 +37,7 @@ def to_dict(board: Scoreboard) -> dict[str, Any]:
         for metric in board.metrics
         if board.kinds[metric].better is not None
     }  # fmt: skip
-    data: dict[str, Any] = _plain(
+    data: dict[str, Any] = plain(
         {
             "schema": SCHEMA,
             "model": asdict(board.model),
@@ -66,7 +66,8 @@ def to_dict(board: Scoreboard) -> dict[str, Any]:
             "settings": board.settings,
             "seconds": board.seconds,
             "warnings": board.warnings,
-        }
+        },
+        nan_as_null=True,
     )
     return data
 
@@ -226,15 +227,3 @@ def _read(path: Path) -> list[dict[str, Any]]:
 def _mean(values: np.ndarray) -> float | None:
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
