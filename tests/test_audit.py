@@ -128,12 +128,12 @@ def test_batches_do_not_matter(audit):
 def classifier(encoder, projection="sparsemax"):
     torch.manual_seed(0)
     vocabulary = Vocabulary.of(TEXTS)
-    config = ClassifierConfig(len(vocabulary), encoder, projection=projection, embedding_size=8, hidden_size=6)
-    model = AttentionClassifier(config).eval()
+    config = ClassifierConfig(encoder, projection=projection, embedding_size=8, hidden_size=6)
+    model = AttentionClassifier(vocabulary, config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3)
-    return model.layered(vocabulary)
+    return whence.load(model)
 
 
 @pytest.mark.parametrize(("encoder", "layers"), [("bilstm", ("pooling",)), ("transformer", (1, 2, "pooling"))])
@@ -153,8 +153,8 @@ def test_zeros_that_both_share_are_what_ties_explain():
     class WordsOnly(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            config = ClassifierConfig(len(vocabulary), projection="sparsemax", embedding_size=8, hidden_size=4)
-            self.inner = AttentionClassifier(config)
+            config = ClassifierConfig(projection="sparsemax", embedding_size=8, hidden_size=4)
+            self.inner = AttentionClassifier(vocabulary, config)
             self.same = torch.nn.Identity()
 
         def forward(self, ids, mask):

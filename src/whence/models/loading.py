@@ -15,6 +15,7 @@ from whence.errors import FileError, ModelError, UnknownNameError, UsageError, W
 from whence.models.head import Head, OwnHead, check_fit, module_head, state_width, vocabulary_of
 from whence.models.inputs import Tokenizer
 from whence.models.layered import LayeredModel
+from whence.models.self_layered import SelfLayered
 from whence.targets import TASKS, Task
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def load(
 
     Args:
         source: "sentiment" or "topic" (the embedded models), a folder, a hub id, a loaded Hugging Face model, or a
-            plain torch module. A loaded model and its tokenizer may also come as a pair.
+            plain torch module. A loaded model and its tokenizer may also come as a pair. A module with a method
+            `layered`, such as an `AttentionClassifier`, says the rest itself.
         tokenizer: the tokenizer of a loaded model; for a plain module any object like `whence.WordTokenizer`.
         task: what the model is for, where its head does not tell.
         revision: the branch, tag or commit of a hub model.
@@ -66,6 +68,8 @@ def load(
         source, tokenizer = source
     if task is not None and task not in TASKS:
         raise UnknownNameError("task", task, TASKS)
+    if isinstance(source, SelfLayered) and tokenizer is None:
+        return source.layered()
     if isinstance(source, nn.Module):
         if options or revision:
             raise UnknownNameError("option for a loaded model", next(iter(options), "revision"), ["task", "blocks"])
