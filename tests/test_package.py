@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "whence"
 # lower parts never import higher ones; parts in one line may import each other
 STOREYS = (
     ("errors", "units"),
-    ("files", "store", "part_of_speech"),
+    ("files", "store"),
     ("explanation", "explanation_json"),
     ("metrics",),
     ("targets",),

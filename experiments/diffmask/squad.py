@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import part_of_speech
 import squad_figures
 import torch
 from masking import by_layer, mask_all, mean_with_interval, records, settings_of, two_readings, write
@@ -25,8 +26,7 @@ from masking import by_layer, mask_all, mean_with_interval, records, settings_of
 import whence
 from whence.data import Example, read
 from whence.learned.analyses import answers_kept, keep_by_layer, layers_kept
-from whence.learned.token_groups import Groups, part_of_speech_groups, special_token_groups
-from whence.part_of_speech import Tagger
+from whence.learned.token_groups import Groups, Tagger, part_of_speech_groups, special_token_groups
 
 KINDS = ("input", "hidden")
 LONGEST = 256  # tokens: what the model reads, so that fine-tuning left longer ones out
@@ -141,7 +141,7 @@ def measured(
 ) -> dict[str, Any]:
     texts = [(example.text, example.pair or "") for example in examples]
     _, found = mask_all(model, probes, [model.encode(*text) for text in texts])
-    tagger = Tagger.load(data_dir)
+    tagger = part_of_speech.universal_tagger(part_of_speech.Tagger.load(data_dir))
     report: dict[str, Any] = {}
     for kind, own in probes.items():
         explanations = whence.explain(model, texts, "diffmask", probes=own)
