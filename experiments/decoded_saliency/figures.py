@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from wording import TITLES
 
+from whence.render.figure_file import write_figure
 from whence.render.visible import visible
 from whence.render.word_cloud import word_cloud
 
@@ -61,8 +62,7 @@ def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bo
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     axes[0].set_ylabel("accuracy", fontsize=8)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
+    write_figure(figure, path, dpi=130)
 
 
 def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
@@ -86,8 +86,7 @@ def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
             axis.tick_params(labelsize=7)
             axis.spines[["top", "right"]].set_visible(False)
         axes[1][column].legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
+    write_figure(figure, path, dpi=130)
 
 
 def draw_clouds(top: dict[str, dict[str, float]], figures: Path, name: str) -> dict[str, Path]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from whence.render.figure_file import write_figure
+
 SMALL = 8
 BEST, OTHER, CONTROL = "#1f5fa8", "#444444", "#a0a0a0"
 
@@ -43,9 +45,7 @@ def draw_board(board: dict[str, Any], path: Path) -> None:
         axes.grid(axis="y", color="#eeeeee", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
-    pyplot.close(figure)
+    write_figure(figure, path, dpi=130)
 
 
 def passes_a_text(board: dict[str, Any], entry: str) -> float | None:

@@ -12,6 +12,8 @@ import paper
 from matplotlib import pyplot
 from tables import NAMES, Results, find
 
+from whence.render.figure_file import write_figure
+
 FIGURES = {
     "figure_1": (
         {"tau g_x": "inputs", "tau g_h": "states"},
@@ -37,7 +39,6 @@ LABELS = ("softmax", *(f"{value:g}" for value in paper.SPARSITIES))
 
 def draw(results: Results, folder: Path) -> None:
     """All figures as SVG: a row an encoder, a column a set; bars are intervals over documents."""
-    folder.mkdir(parents=True, exist_ok=True)
     data = [name for name in paper.SETS if any(each["data"] == name for each in results["classifiers"])]
     for name, (quantities, _) in FIGURES.items():
         figure, axes = pyplot.subplots(
@@ -52,8 +53,7 @@ def draw(results: Results, folder: Path) -> None:
             for column, each in enumerate(data):
                 _panel(results, each, encoder, quantities, axes[row, column])
         axes[0, 0].legend(fontsize=7, frameon=False)
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-        pyplot.close(figure)
+        write_figure(figure, folder / f"{name}.svg")
 
 
 def _panel(results: Results, data: str, encoder: str, quantities: dict[str, str], ax: pyplot.Axes) -> None:

@@ -114,14 +114,12 @@ def _write(found: AttentionAudit, out: Path) -> None:
     import matplotlib
 
     matplotlib.use("agg")
-    from matplotlib import pyplot
-
     from whence.render.audit import plot_heads, plot_rank_correlation
+    from whence.render.figure_file import write_figure
     from whence.render.visible import visible
 
     found.save(out / "audit.json")
     for name, draw in {"rank_correlation": plot_rank_correlation, "heads": plot_heads}.items():
         ax = draw(found)  # type: ignore[operator]
-        ax.figure.savefig(out / f"{name}.png", dpi=200)
-        pyplot.close(ax.figure)
+        write_figure(ax.figure, out / f"{name}.png")
     typer.echo(visible(f"audit: {out.absolute()}"), err=True)
