@@ -23,7 +23,7 @@ def comparison(row: dict[str, Any], p: float) -> str:
 
 
 def findings(games: dict[str, Any], overlaps: dict[str, Any]) -> list[str]:
-    """What one data set shows, a point a line."""
+    """What one data set shows, one point per line."""
     chosen = games["chosen"].get("Decoded Grad-CAM")
     if chosen is None:
         return ["Decoded Grad-CAM was not played."]
@@ -63,7 +63,8 @@ def _earned(verdicts: dict[str, dict[str, str]]) -> list[str]:
         "a head with shuffled vocabulary": "a wrong head",
         "scores shuffled among positions": "scores at the wrong positions",
     }
-    beaten, unbeaten = [], []
+    beaten: list[str] = []
+    unbeaten: list[str] = []
     for control, reason in controls.items():
         for what, verdict in verdicts.items():
             if what.startswith(control):
@@ -81,13 +82,13 @@ def _ranks(facts: dict[str, Any], chosen: str) -> list[str]:
     rivals = [name for name, each in facts.items() if each["group"] in RANKED]
     if not rivals:
         return []
-    places, leaders = [], []
+    ranks, leaders = [], []
     for game in GAME_WORDS:
         sign = -1 if game == "revealing" else 1
         order = sorted([*rivals, chosen], key=lambda name: sign * facts[name][game]["reporting"]["auc"])
-        places.append(f"{_ordinal(order.index(chosen) + 1)} in {game}")
+        ranks.append(f"{_ordinal(order.index(chosen) + 1)} in {game}")
         leaders.append(f"{order[0]} ({facts[order[0]][game]['reporting']['auc']:.3f}) in {game}")
-    return [f"Among {len(rivals) + 1} explainers it is {' and '.join(places)}; first are {' and '.join(leaders)}."]
+    return [f"Among {len(rivals) + 1} explainers it is {' and '.join(ranks)}; first are {' and '.join(leaders)}."]
 
 
 def _ordinal(number: int) -> str:

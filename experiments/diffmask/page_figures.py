@@ -68,7 +68,7 @@ def figure_7(found: Mapping[str, Any], folder: Path) -> Path:
 
 def figure_6(rows: Sequence[Mapping[str, Any]], folder: Path) -> Path:
     ax = plot_keep_by_layer(pandas.DataFrame(rows))
-    return write_figure(ax.figure, folder / "figure-6.png", dpi=130)
+    return write_figure(ax.figure, folder / "figure-6.png", dpi=130)  # type: ignore[arg-type]
 
 
 def figure_8(found: Mapping[str, Any], folder: Path) -> Path:
@@ -81,8 +81,8 @@ def figure_8(found: Mapping[str, Any], folder: Path) -> Path:
     figure, axes = pyplot.subplots(
         2, 2, figsize=(8, 6.4), layout="constrained", height_ratios=[2.6, 1], gridspec_kw={"wspace": 0.06}
     )
-    places = [axes[0, 0], axes[1, 0], axes[1, 1], axes[0, 1]]
-    for ax, (title, name) in zip(places, panels.items(), strict=True):
+    corners = [axes[0, 0], axes[1, 0], axes[1, 1], axes[0, 1]]
+    for ax, (title, name) in zip(corners, panels.items(), strict=True):
         plot_layers_kept(pandas.DataFrame(found[name]), ax)
         ax.set_title(title, fontsize=8, loc="left")
     return write_figure(figure, folder / "figure-8.png", dpi=130)
@@ -105,7 +105,7 @@ def models_by_layer(plain: Mapping[str, Any], gaps: Mapping[str, Any], folder: P
 
 
 def _layer_by_layer(groups: Mapping[str, Mapping[str, Any]], colours: Sequence[str], path: Path) -> Path:
-    """Agreement and share masked at each layer, a line a run, a colour a group."""
+    """Agreement and share masked at each layer, one line per run, one colour per group."""
     figure, axes = pyplot.subplots(2, 2, figsize=(8, 4.6), layout="constrained", sharex=True, sharey=True)
     for row, kind in enumerate(("input", "hidden")):
         for (group, runs), colour in zip(groups.items(), colours, strict=True):
@@ -143,8 +143,8 @@ def figure_9(found: Sequence[Mapping[str, Any]], folder: Path) -> Path:
     """Keep probabilities at every layer, two questions on one passage; the predicted answer in bold."""
     figure, axes = pyplot.subplots(1, 2 * len(found), figsize=(11, 7.5), layout="constrained")
     for number, one in enumerate(found):
-        for place, (kind, keep) in enumerate(one["keep"].items()):
-            ax = axes[2 * number + place]
+        for half, (kind, keep) in enumerate(one["keep"].items()):
+            ax = axes[2 * number + half]
             heat_map(ax, np.array(keep), one["tokens"], one["layers"], f"question {number + 1}, {kind}")
             for label, in_answer in zip(ax.get_yticklabels(), one["answer"], strict=True):
                 label.set_fontweight("bold" if in_answer else "normal")

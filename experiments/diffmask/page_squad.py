@@ -86,7 +86,7 @@ def _figures(found: Mapping[str, Any], figures: Path, page: Path) -> list[str]:
         f" per text with a margin of {how['per_text']['margin']} nats and a zero baseline."
     )
     if search["found"]:
-        kept = [" ".join(one["tokens"][place] for place in each) for each in search["sets"][:5]]
+        kept = [" ".join(one["tokens"][position] for position in each) for each in search["sets"][:5]]
         lines += passage(
             "The smallest sets: "
             + "; ".join(f"“{each}”" for each in kept)

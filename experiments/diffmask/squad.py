@@ -8,15 +8,13 @@ among those that fit into 256 tokens with their passage; gates are deterministic
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import command
 import numpy as np
 import part_of_speech
 import squad_figures
@@ -44,8 +42,8 @@ def fitting(model: whence.LayeredModel, examples: Sequence[Example]) -> list[Exa
 def answer_tokens(explanation: whence.Explanation, start: int, text: str) -> list[int]:
     """Positions of the tokens of the passage that lie in an answer."""
     return [
-        place
-        for place, token in enumerate(explanation.tokens)
+        position
+        for position, token in enumerate(explanation.tokens)
         if token.segment == 1 and not token.special and token.start < start + len(text) and token.end > start
     ]
 
@@ -66,8 +64,8 @@ def role_groups(explanation: whence.Explanation, example: Example) -> Groups:
     gold = set(answer_tokens(explanation, example.answers[0].start, example.answers[0].text))
     answer = "gold answer" if is_right(explanation, example) else "gold answer, model wrong"
     return [
-        None if token.special else answer if place in gold else ("question", "passage")[token.segment]
-        for place, token in enumerate(explanation.tokens)
+        None if token.special else answer if position in gold else ("question", "passage")[token.segment]
+        for position, token in enumerate(explanation.tokens)
     ]
 
 
@@ -159,13 +157,9 @@ def measured(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser = command.options(__doc__)
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="of dev, spread over all by chance")
     parser.add_argument("--search-budget", type=int, default=squad_figures.BUDGET)
-    parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
     started = time.process_time()
@@ -175,9 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     drawn = read("squad", data_dir=args.data_dir, split="validation", limit=args.questions, seed=0)
     examples = fitting(model, drawn)
     report = {
-        "intervals": "95 %, bootstrap over questions, 1,000 resamples",
-        "hardware": f"cpu ({platform.machine()}), threads: {args.threads}",
-        "versions": {name: version(name) for name in ("whence", "torch", "transformers")},
+        **command.about("questions", args.threads),
         "model": json.loads((args.work / "squad" / "results.json").read_text()),
         "n_drawn": len(drawn),
         "n_texts": len(examples),

@@ -71,8 +71,8 @@ def opening(found: Mapping[str, Any]) -> list[str]:
         """Made by `experiments/diffmask/write_docs.py` from the files in its folder `results/`. DiffMask (De Cao et
         al., 2020) trains small probes that read a model's states and say which inputs, or which hidden states, it can
         do without. Here it runs on the embedded encoder (a BERT of six layers) and on models fine-tuned from it.
-        “Entries” are the places that probes look at: the words, the embedding output (0) and the output of each block.
-        Gates are deterministic: a token is kept iff it is likelier kept than not."""
+        “Entries” are the layers that probes look at: the word embeddings, the embedding output (0) and the output of
+        each block. Gates are deterministic: a token is kept iff it is likelier kept than not."""
     )
     lines += [
         "",

@@ -78,7 +78,7 @@ def across(boards: Mapping[str, Any]) -> list[str]:
     if len(boards) < 2:
         return []
     ranks = {
-        name: {place["entry"]: place["ranks"] for place in board["rankings"]["faithfulness"] if place["ranks"][0]}
+        name: {ranked["entry"]: ranked["ranks"] for ranked in board["rankings"]["faithfulness"] if ranked["ranks"][0]}
         for name, board in boards.items()
     }
     methods = sorted(
@@ -121,12 +121,12 @@ def section(board: Mapping[str, Any], about: str, picture: str) -> list[str]:
     lines += ["", picture, "", f"| rank | method | layer | {' | '.join(COLUMNS[metric] for metric in columns)} |"]
     lines.append("|---:|---|---|" + "---:|" * len(columns))
     layers = {entry["name"]: entry["layer"] for entry in board["entries"]}
-    for place in board["rankings"]["faithfulness"]:
-        rank = rank_of(place["ranks"]) if place["ranks"][0] else ""
-        name = place["entry"] if place["ranks"][0] else f"*{place['entry']}*"
-        flag = " (ignores the model)" if place["ranks"][0] and place["entry"] in board["flagged"] else ""
-        cells = [cell(board["means"][metric][place["entry"]], metric) for metric in columns]
-        lines.append(f"| {rank} | {name}{flag} | {layers[place['entry']]} | {' | '.join(cells)} |")
+    for ranked in board["rankings"]["faithfulness"]:
+        rank = rank_of(ranked["ranks"]) if ranked["ranks"][0] else ""
+        name = ranked["entry"] if ranked["ranks"][0] else f"*{ranked['entry']}*"
+        flag = " (ignores the model)" if ranked["ranks"][0] and ranked["entry"] in board["flagged"] else ""
+        cells = [cell(board["means"][metric][ranked["entry"]], metric) for metric in columns]
+        lines.append(f"| {rank} | {name}{flag} | {layers[ranked['entry']]} | {' | '.join(cells)} |")
     budgets = [
         f"{entry['name']} ({', '.join(f'{option} {value}' for option, value in entry['options'].items())})"
         for entry in board["entries"]

@@ -111,7 +111,7 @@ def run_adversary(job: Job, frozen: bool, weight: float, means: Means) -> dict[s
         )
         started = time.perf_counter()
         model, n_epochs = train_adversary(base, corpus.train, settings, vectors=corpus.vectors)
-        spent = {"n_epochs": n_epochs, "seconds": time.perf_counter() - started}
+        spent: dict[str, Any] = {"n_epochs": n_epochs, "seconds": time.perf_counter() - started}
         parts = {"dev": corpus.dev, "test": corpus.test}
         found = {name: measure_adversary(base, model, part, settings, **spent) for name, part in parts.items()}
         wanted = paper.TABLE_5[job.encoder, kind][job.data][0]
@@ -177,7 +177,7 @@ def _corpus(job: Job, means: Means) -> corpora.Corpus:
     if job.vectors == "random":
         corpus = replace(corpus, vectors=None)
     if means.limit is not None:
-        cut = {split: _spread(getattr(corpus, split), means.limit) for split in corpora.SPLITS}
+        cut: dict[str, Any] = {split: _spread(getattr(corpus, split), means.limit) for split in corpora.SPLITS}
         corpus = replace(corpus, **cut)
     if job.control == "random_labels":
         random = torch.Generator().manual_seed(job.seed)
