@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 import whence
+from whence.models.inputs import Encoding
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -76,7 +77,7 @@ class DigitTokenizer:
     def id_of(self, token: str) -> int | None:
         return int(token) if re.fullmatch("[0-9]{3}", token) else None
 
-    def encode(self, text: str, pair: str | None) -> whence.Encoding:
+    def encode(self, text: str, pair: str | None) -> Encoding:
         found = re.fullmatch(r"([0-9]) ([0-9]):((?: [0-9])+)", text)
         if found is None or pair is not None:
             raise whence.InputError(f"{text!r} asks nothing about digits", "write it like '8 1: 8 8 3'")
@@ -84,7 +85,7 @@ class DigitTokenizer:
         for word, start in enumerate(range(5, len(text), 2)):
             number = int(found[1] + found[2] + text[start])
             tokens.append(whence.Token(text[start], number, start, start + 1, word=word))
-        return whence.Encoding(text, None, tuple(tokens), {})
+        return Encoding(text, None, tuple(tokens), {})
 
 
 class DigitEmbedding(nn.Module):
