@@ -4,15 +4,14 @@ python benchmarks/write_readme.py
 """
 
 import json
-import textwrap
+import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))
+
+from page_writing import paragraph
+
 HERE = Path(__file__).parent
-
-
-def paragraph(text: str) -> list[str]:
-    """The words of a text in lines of the usual width."""
-    return textwrap.wrap(" ".join(text.split()), 118, break_long_words=False, break_on_hyphens=False)
 
 
 lines = [

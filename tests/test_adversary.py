@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from whence.attention.adversary import (
-    AdversarySettings,
-    measure_adversary,
-    search_divergence_weight,
-    train_adversary,
-)
+from whence.attention.adversary import AdversarySettings, measure_adversary, train_adversary
 from whence.attention.classifier import AttentionClassifier, ClassifierConfig
 from whence.attention.documents import Documents
-from whence.attention.training import TrainingSettings, predict, train
+from whence.attention.training import TrainingSettings, fit, predict
+from whence.attention.vocabulary import Vocabulary
 from whence.errors import UnknownNameError, UsageError
 from whence.metrics.divergences import jensen_shannon
+
+WORDS = Vocabulary(["good", "bad", *(f"w{number}" for number in range(6))])
 
 
 def documents(n, seed):
@@ -31,9 +29,9 @@ def documents(n, seed):
 @pytest.fixture(scope="module")
 def base():
     torch.manual_seed(0)
-    model = AttentionClassifier(ClassifierConfig(12, "bilstm", embedding_size=8, hidden_size=6))
+    model = AttentionClassifier(WORDS, ClassifierConfig("bilstm", embedding_size=8, hidden_size=6))
     for seed in range(12):  # an epoch at a time: the first with a perfect order is not yet sure of itself
-        train(model, documents(200, 0), documents(80, 1), TrainingSettings(1e-2, max_epochs=1, seed=seed))
+        fit(model, documents(200, 0), documents(80, 1), TrainingSettings(1e-2, 10, max_epochs=1, seed=seed))
     return model
 
 
@@ -61,7 +59,7 @@ def test_attention_moves_and_an_unfrozen_adversary_predicts_alike(base, frozen, 
 
 def test_measures_by_hand(base):
     torch.manual_seed(1)
-    other = AttentionClassifier(base.config).eval()
+    other = AttentionClassifier(WORDS, base.config).eval()
     texts = documents(20, 3)
     record = measure_adversary(base, other, texts, AdversarySettings(), batch_tokens=30)
     ids, mask = texts.padded(torch.device("cpu"))
@@ -74,19 +72,6 @@ def test_measures_by_hand(base):
     same = measure_adversary(base, base, texts, AdversarySettings())
     assert (same.jensen_shannon, same.prediction_distance) == (0, 0)
     assert same.to_dict()["settings"]["divergence"] == "jensen_shannon"
-
-
-def test_search_stops_at_the_first_weight_that_suffices(base):
-    settings = AdversarySettings(max_epochs=6)
-    found = search_divergence_weight(
-        base, documents(200, 0), documents(50, 4), settings, weights=[1.0, 0.0, 0.2], wanted=0.05
-    )
-    reached = [record.jensen_shannon for _, record in found]
-    assert [record.settings.divergence_weight for _, record in found] == [0.0, 0.2, 1.0][: len(found)]
-    assert all(each < 0.05 for each in reached[:-1])
-    assert reached[-1] >= 0.05
-    with pytest.raises(UsageError, match="no divergence weight"):
-        search_divergence_weight(base, documents(9, 0), documents(9, 0), settings, weights=[], wanted=0.1)
 
 
 def test_same_seed_same_adversary(base):
@@ -102,12 +87,13 @@ def test_same_seed_same_adversary(base):
 
 def test_a_sparse_base_needs_the_jensen_shannon_divergence():
     torch.manual_seed(0)
-    sparse = AttentionClassifier(ClassifierConfig(12, projection="entmax15", embedding_size=8, hidden_size=6))
+    sparse = AttentionClassifier(WORDS, ClassifierConfig(projection="entmax15", embedding_size=8, hidden_size=6))
     with pytest.raises(UsageError, match="is infinite: it has exact zeros"):
         train_adversary(sparse, documents(20, 0), AdversarySettings(divergence="kullback_leibler"))
-    losses = []
-    train_adversary(sparse, documents(60, 0), AdversarySettings(max_epochs=3), progress=losses.append)
-    assert len(losses) == 3
-    assert all(math.isfinite(loss) for loss in losses)
+    seen = []
+    settings = AdversarySettings(max_epochs=3)
+    adversary, _ = train_adversary(sparse, documents(60, 0), settings, progress=lambda *step: seen.append(step))
+    assert seen == [("epoch", 1, 3), ("epoch", 2, 3), ("epoch", 3, 3)]
+    assert all(parameter.isfinite().all() for parameter in adversary.parameters())
     with pytest.raises(UnknownNameError, match="known: jensen_shannon, kullback_leibler"):
         train_adversary(sparse, documents(20, 0), AdversarySettings(divergence="hellinger"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -20,13 +21,22 @@ from whence.learned.diffmask.token_groups import (
     SENTIMENTS,
     part_of_speech_groups,
     sentiment_groups,
+    spaced_spans,
     special_token_groups,
 )
-from whence.part_of_speech import Tagger, spaced_spans
 from whence.render.diffmask_figures import plot_dropped_by_layer, plot_keep_by_layer, plot_layers_kept
 
-TAGGER = Tagger({"bias": {"NN": 1.0}}, {"good": "JJ", "bad": "JJ", "is": "VBZ", "n't": "RB", "'s": "VBZ"}, ("NN",))
+TAGS = {"good": "ADJ", "bad": "ADJ", "is": "AUX", "'s": "AUX", "n't": "PART", ".": "PUNCT", "?": "PUNCT"}
 LAYERS = ("embeddings", 0, 1)
+
+
+def tagged(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int, str]]:
+    return [(start, end, TAGS.get(text[start:end], "NOUN")) for start, end in spans]
+
+
+def tagger(text: str) -> list[tuple[int, int, str]]:
+    """A user's own tagger: a callable that says where its words stand."""
+    return tagged(text, [match.span() for match in re.finditer(r"n't|\w+(?=n't)|\w+|[^\w\s]", text)])
 
 
 def kept(text: str, *columns: tuple[float, ...], **options: Any) -> Explanation:
@@ -57,7 +67,7 @@ def test_special_tokens_by_name_and_number() -> None:
 def test_every_piece_of_a_word_has_its_tag() -> None:
     explanation = made("good films.", pieces=True)
     assert [token.text for token in explanation.tokens] == ["[CLS]", "go", "##od", "fi", "##lms", ".", "[SEP]"]
-    groups = part_of_speech_groups(explanation, TAGGER)
+    groups = part_of_speech_groups(explanation, tagger)
     assert groups == ["[CLS]", "ADJ", "ADJ", "NOUN", "NOUN", "PUNCT", "[SEP]"]
 
 
@@ -65,12 +75,12 @@ def test_pieces_that_straddle_the_words_of_the_treebank() -> None:
     text = "isn't bad"  # whence sees one word in "isn't", a tokenizer three pieces
     tokens = [Token("isn", 9, 0, 3, word=0), Token("'", 9, 3, 4, word=0), Token("t", 9, 4, 5, word=0)]
     explanation = with_tokens(text, *tokens, Token("Ġbad", 9, 5, 9, word=1))
-    assert part_of_speech_groups(explanation, TAGGER) == ["AUX", "PART", "PART", "ADJ"]
+    assert part_of_speech_groups(explanation, tagger) == ["AUX", "PART", "PART", "ADJ"]
 
 
 def test_both_halves_of_a_pair_are_tagged_each_by_itself() -> None:
     explanation = made("good ?", pair="film is bad")
-    assert part_of_speech_groups(explanation, TAGGER) == [
+    assert part_of_speech_groups(explanation, tagger) == [
         "[CLS]", "ADJ", "PUNCT", "[SEP] 1", "NOUN", "AUX", "ADJ", "[SEP] 2",
     ]  # fmt: skip
 
@@ -78,13 +88,13 @@ def test_both_halves_of_a_pair_are_tagged_each_by_itself() -> None:
 def test_texts_that_are_cut_already() -> None:
     explanation = made("film 's good-bad")
     assert [token.text for token in explanation.tokens] == ["[CLS]", "film", "'", "s", "good-bad", "[SEP]"]
-    groups = part_of_speech_groups(explanation, TAGGER, spaced_spans)
+    groups = part_of_speech_groups(explanation, lambda text: tagged(text, spaced_spans(text)))
     assert groups == ["[CLS]", "NOUN", "AUX", "AUX", "NOUN", "[SEP]"]
 
 
 def test_a_token_of_spaces_has_no_part_of_speech() -> None:
     explanation = with_tokens(" bad", Token("▁", 9, 0, 1), Token("bad", 9, 1, 4, word=0))
-    assert part_of_speech_groups(explanation, TAGGER) == [None, "ADJ"]
+    assert part_of_speech_groups(explanation, tagger) == [None, "ADJ"]
 
 
 def test_leaves_lend_their_sentiment_to_their_pieces() -> None:

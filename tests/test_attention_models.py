@@ -13,8 +13,10 @@ import whence
 from whence.attention.classifier import AttentionClassifier, ClassifierConfig, readable
 from whence.attention.documents import Documents
 from whence.attention.encoders import BiLSTMBlock, TransformerBlock, sinusoids
-from whence.attention.training import PAPER, TrainingSettings, _optimizer, accuracy, predict, roc_auc, train
+from whence.attention.importance import gradient_shares, state_removal_shares
+from whence.attention.training import TrainingSettings, _optimizer, accuracy, fit, predict, roc_auc, train
 from whence.attention.vocabulary import Vocabulary
+from whence.attention.word_shares import word_shares
 from whence.errors import FileError, InputError, UnknownNameError, UsageError
 from whence.testing import METHOD_CHECKS
 
@@ -28,7 +30,7 @@ def build(encoder, projection="softmax", *, seed=0, scale=2, **settings):
     """A small random classifier, with large weights so that every input counts."""
     torch.manual_seed(seed)
     small = {"embedding_size": 10, "hidden_size": 8, "feed_forward_size": 8, **settings}
-    model = AttentionClassifier(ClassifierConfig(len(VOCABULARY), encoder, projection=projection, **small))
+    model = AttentionClassifier(VOCABULARY, ClassifierConfig(encoder, projection=projection, **small))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale)
@@ -82,10 +84,11 @@ def test_attention_by_hand():
 
 
 def test_shapes_of_the_paper():
-    bilstm = AttentionClassifier(ClassifierConfig(50, "bilstm"))
+    words = Vocabulary([f"w{number}" for number in range(46)])  # and four special tokens
+    bilstm = AttentionClassifier(words)
     assert (bilstm.encoder.size, bilstm.alignment.inner.out_features, bilstm.output.in_features) == (256, 128, 256)
     assert bilstm.alignment.outer.bias is None
-    transformer = AttentionClassifier(ClassifierConfig(50, "transformer"))
+    transformer = AttentionClassifier(words, ClassifierConfig("transformer"))
     assert (transformer.encoder.size, len(transformer.encoder.blocks)) == (128, 2)
     assert transformer.encoder.blocks[0].n_heads == 1
     assert transformer.embedding.weight.shape == (50, 300)
@@ -121,12 +124,12 @@ def test_a_text_without_words_is_no_number_but_nan_free(encoder):
     with torch.no_grad():
         assert model.read(ids, ids > 0).logit.item() == pytest.approx(model.output.bias.item())
     with pytest.raises(InputError, match="empty"):
-        whence.explain(model.layered(VOCABULARY), "  ")
+        whence.explain(model.layered(), "  ")
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_layered_model_resumes_at_every_layer(encoder):
-    model = build(encoder, "sparsemax").layered(VOCABULARY, ["bad", "good"])
+    model = build(encoder, "sparsemax").layered()
     assert model.n_layers == {"bilstm": 1, "transformer": 2}[encoder]
     inputs = model.collate([model.encode(text) for text in TEXTS])
     states = model.states(inputs)
@@ -138,7 +141,7 @@ def test_layered_model_resumes_at_every_layer(encoder):
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("method", ["integrated_gradients", "leave_one_out", "attention", "shapley"])
 def test_methods_keep_their_contract_on_attention_classifiers(encoder, method):
-    model = build(encoder, "sparsemax").layered(VOCABULARY)
+    model = build(encoder, "sparsemax").layered()
     for check in METHOD_CHECKS:
         if method == "attention" and encoder == "bilstm" and "layer_alone" in check.__name__:
             continue  # it asks for two layers
@@ -180,28 +183,30 @@ def test_a_transformer_block_is_that_of_torch():
 
 
 def test_attend_gives_the_attention_of_the_blocks():
-    model = build("transformer").layered(VOCABULARY)
+    model = build("transformer").layered()
     inputs = model.collate([model.encode(text) for text in TEXTS])
     weights = model.attend(inputs)
     assert [each.shape for each in weights] == [(4, 1, 18, 18)] * 2
     torch.testing.assert_close(weights[1].sum(dim=-1), torch.ones(4, 1, 18))
     assert (weights[0][~inputs.mask[:, None, None].expand_as(weights[0])] == 0).all()
-    pooling = build("bilstm").layered(VOCABULARY)
+    pooling = build("bilstm").layered()
     assert [each.shape for each in pooling.attend(inputs)] == [(4, 1, 1, 18)]
 
 
 def test_word_vectors():
     vectors = torch.randn(len(VOCABULARY), 10)
-    config = ClassifierConfig(len(VOCABULARY), embedding_size=10, hidden_size=4)
-    model = AttentionClassifier(config, vectors)
+    config = ClassifierConfig(embedding_size=10, hidden_size=4)
+    model = AttentionClassifier(VOCABULARY, config, vectors=vectors)
     assert torch.equal(model.embedding.weight[1:], vectors[1:])
     assert model.embedding.weight[0].abs().sum() == 0
     with pytest.raises(UsageError, match=r"shape \(3, 10\)"):
-        AttentionClassifier(config, vectors[:3])
+        AttentionClassifier(VOCABULARY, config, vectors=vectors[:3])
     with pytest.raises(UnknownNameError, match="known: bilstm, transformer"):
-        AttentionClassifier(ClassifierConfig(9, "gru"))
+        AttentionClassifier(VOCABULARY, ClassifierConfig("gru"))
     with pytest.raises(UnknownNameError, match="known: additive, dot"):
-        AttentionClassifier(ClassifierConfig(9, alignment="cosine"))
+        AttentionClassifier(VOCABULARY, ClassifierConfig(alignment="cosine"))
+    with pytest.raises(UsageError, match="give two names"):
+        AttentionClassifier(VOCABULARY, labels=["good", "good"])
 
 
 def test_batches():
@@ -243,7 +248,7 @@ def test_training_learns_and_is_repeatable(encoder, projection):
         model = build(encoder, projection, scale=1)
         torch.manual_seed(noise)
         before = torch.get_rng_state()
-        records.append(train(model, task(200, 0), task(100, 1), settings))
+        records.append(fit(model, task(200, 0), task(100, 1), settings))
         assert torch.equal(torch.get_rng_state(), before)
         weights.append(model.output.weight.detach().clone())
     assert records[0].epochs == records[1].epochs
@@ -260,21 +265,20 @@ def test_labels_at_random_cannot_be_learned():
     """The control: held-out documents whose labels mean nothing are told apart by chance only."""
     chance = np.random.default_rng(5).integers(0, 2, 300).tolist()
     documents = Documents(task(300, 3).ids, tuple(chance))
-    train(model := build("bilstm"), documents.take(range(200)), documents.take(range(200, 250)), TrainingSettings(1e-3))
+    fit(model := build("bilstm"), documents.take(range(200)), documents.take(range(200, 250)), TrainingSettings(1e-3))
     assert abs(accuracy(predict(model, documents.take(range(250, 300))), documents.take(range(250, 300))) - 0.5) < 0.25
 
 
-def test_settings_of_the_paper_and_its_optimizer():
-    assert (PAPER["bilstm"].learning_rate, PAPER["transformer"].learning_rate) == (1e-4, 1e-5)
+def test_the_attention_has_settings_of_its_own():
     model = build("bilstm")
-    others, attention = _optimizer(model, PAPER["bilstm"]).param_groups
+    others, attention = _optimizer(model, TrainingSettings(1e-4, attention_speed=10)).param_groups
     assert {id(each) for each in attention["params"]} == {id(each) for each in model.alignment.parameters()}
     assert len(others["params"]) + len(attention["params"]) == len(list(model.parameters()))
     assert (attention["weight_decay"], others["weight_decay"]) == (0, 1e-5)
     assert (attention["lr"], others["lr"], others["amsgrad"]) == (pytest.approx(1e-3), 1e-4, True)
     one_class = Documents(((2, 4, 3),) * 2, (1, 1))
     with pytest.raises(UsageError, match="both classes"):
-        train(model, one_class, one_class)
+        fit(model, one_class, one_class)
 
 
 def test_classes_count_alike():
@@ -284,7 +288,7 @@ def test_classes_count_alike():
     with torch.no_grad():
         model.output.weight.zero_()
         model.output.bias.zero_()
-    record = train(model, documents, documents, TrainingSettings(max_epochs=1))
+    record = fit(model, documents, documents, TrainingSettings(1e-4, max_epochs=1))
     assert record.epochs[0].loss == pytest.approx(2 * math.log(2) / 10)
 
 
@@ -294,12 +298,76 @@ def test_roc_auc_is_that_of_sklearn():
     assert roc_auc(torch.tensor(scores), labels) == pytest.approx(roc_auc_score(labels, scores))
 
 
+def reviews(n, seed):
+    """Texts that say how they are, with the names of their labels."""
+    random = np.random.default_rng(seed)
+    fillers = random.choice(["the", "film", "plot", "of"], (n, 6))
+    labels = random.choice(["bad", "good"], n)
+    fillers[np.arange(n), random.integers(0, 6, n)] = labels
+    return [" ".join(row) for row in fillers], labels.tolist()
+
+
+def test_from_texts_and_labels_in_one_call():
+    texts, labels = reviews(300, 0)
+    seen = []
+    settings = TrainingSettings(5e-3, max_epochs=6, seed=3)
+    before = torch.get_rng_state()
+    classifier, record = train(
+        texts, labels, projection="sparsemax", settings=settings, progress=lambda *step: seen.append(step)
+    )
+    assert torch.equal(torch.get_rng_state(), before)
+    assert classifier.labels == ("bad", "good")
+    assert seen == [("epoch", number, 6) for number in range(1, len(record.epochs) + 1)]
+    assert accuracy(predict(classifier, held_out := classifier.documents(*reviews(80, 1))), held_out) > 0.95
+    again, _ = train(texts, labels, projection="sparsemax", settings=settings)
+    assert torch.equal(classifier.output.weight, again.output.weight)
+    model = whence.load(classifier)
+    explanation = whence.explain(model, "the film of good", "leave_one_out", layers="embeddings")
+    assert explanation.prediction.label == "good"
+    assert explanation.top(1)[0].text == "good"
+    assert whence.audit_attention(model, texts[:5], measures=["gradient"]).layers == ("pooling",)
+
+
+def test_wrong_use_of_training():
+    with pytest.raises(UsageError, match="3 kinds of labels"):
+        train(["a", "b", "c"], ["x", "y", "z"])
+    with pytest.raises(UsageError, match="both classes are needed"):
+        train(["a", "b"], [0, 1])
+    with pytest.raises(UsageError, match="4 texts have 2 labels"):
+        train(["a", "b", "c", "d"], [0, 1])
+    with pytest.raises(UnknownNameError, match="known: negative, positive"):
+        build("bilstm").documents(["a"], ["neutral"])
+
+
+@pytest.mark.parametrize("measure", ["attention", "gradient", "state_gradient", "removal", "state_removal"])
+def test_shares_of_words(measure):
+    classifier = build("bilstm", "sparsemax").train()
+    texts = ["a good film", "so very dull and so very long"]
+    found = word_shares(classifier, texts, measure)
+    assert [[word for word, _ in shares] for shares in found] == [text.split() for text in texts]
+    assert [sum(share for _, share in shares) for shares in found] == pytest.approx([1, 1])
+    assert classifier.training
+    alone = word_shares(classifier, texts[:1], measure)
+    assert alone[0] == found[0]
+
+
+def test_shares_of_words_are_those_of_the_measures():
+    classifier = build("transformer")
+    ids, mask = classifier.padded(["a good film"])
+    wanted = [gradient_shares(classifier, ids, mask)[0], state_removal_shares(classifier, ids, mask)]
+    for measure, shares in zip(["gradient", "state_removal"], wanted, strict=True):
+        assert [share for _, share in word_shares(classifier, ["a good film"], measure)[0]] == shares[0, 1:4].tolist()
+    assert math.isnan(word_shares(classifier, ["film"], "removal")[0][0][1])
+    with pytest.raises(UnknownNameError, match="known: attention, gradient, state_gradient, removal, state_removal"):
+        word_shares(classifier, ["film"], "lime")
+
+
 def test_files(tmp_path):
     model = build("transformer", "sparsegen(-2)")
-    model.save(tmp_path, VOCABULARY)
-    again, vocabulary = AttentionClassifier.load(tmp_path)
-    assert again.config == model.config
-    assert vocabulary.words == VOCABULARY.words
+    model.save(tmp_path)
+    again = AttentionClassifier.load(tmp_path)
+    assert (again.config, again.labels) == (model.config, model.labels)
+    assert again.vocabulary.words == VOCABULARY.words
     assert torch.equal(predict(model, DOCUMENTS), predict(again, DOCUMENTS))
     assert not again.training
     (tmp_path / "vocabulary.json").write_text(json.dumps(["a"]))

@@ -158,7 +158,7 @@ def test_holm_by_its_definition() -> None:
     generator = np.random.default_rng(0)
     for _ in range(20):
         p_values = generator.random(int(generator.integers(1, 9))) ** 3
-        found = findings().holm(p_values.tolist())
+        found = findings().holm(p_values)
         for p, corrected in zip(p_values, found, strict=True):
             steps = [min(1.0, (p_values >= other).sum() * other) for other in p_values if other <= p]
             assert corrected == pytest.approx(max(steps))

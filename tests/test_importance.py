@@ -14,6 +14,7 @@ from whence.attention.importance import (
     input_removal_shares,
     state_removal_shares,
 )
+from whence.attention.vocabulary import Vocabulary
 from whence.errors import UnknownNameError
 from whence.metrics.entropy import normalised_entropy
 from whence.metrics.rank_correlation import kendall_tau
@@ -27,14 +28,15 @@ DOCUMENTS = Documents(
 )  # fmt: skip
 IDS, MASK = DOCUMENTS.padded(CPU)
 WORDS = readable(IDS, MASK)
+VOCABULARY = Vocabulary([f"w{number}" for number in range(36)])
 
 
 def build(encoder, projection="softmax", seed=0):
     torch.manual_seed(seed)
     config = ClassifierConfig(
-        40, encoder, projection=projection, embedding_size=6, hidden_size=5, feed_forward_size=5, dropout=0.5
+        encoder, projection=projection, embedding_size=6, hidden_size=5, feed_forward_size=5, dropout=0.5
     )
-    model = AttentionClassifier(config).double().eval()
+    model = AttentionClassifier(VOCABULARY, config).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2)
@@ -246,7 +248,7 @@ def test_an_untrained_model_is_a_control():
     """Before training, attention has little to do with what the gradient says, and entropies are high."""
     ids = torch.cat([torch.full((60, 1), 2), torch.randint(4, 40, (60, 25)), torch.full((60, 1), 3)], dim=1)
     torch.manual_seed(0)
-    model = AttentionClassifier(ClassifierConfig(40, "bilstm", embedding_size=6, hidden_size=5)).double().eval()
+    model = AttentionClassifier(VOCABULARY, ClassifierConfig(embedding_size=6, hidden_size=5)).double().eval()
     shares = gradient_shares(model, ids, ids > 0)[0][:, 1:-1].numpy()
     weights = attention_weights(model, ids, ids > 0)[:, 1:-1].numpy()
     taus = [kendall_tau(a[None], b[None])[0, 0] for a, b in zip(weights, shares, strict=True)]

@@ -28,7 +28,7 @@ STOREYS = (
     ("targets",),
     ("tasks",),
     ("selection",),
-    ("data", "embedded", "part_of_speech"),
+    ("data", "embedded"),
     ("models",),
     ("lens", "lens_json", "probes"),
     ("engine",),

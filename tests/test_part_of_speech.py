@@ -5,12 +5,25 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from whence.errors import FileError
-from whence.part_of_speech import FILE, UNIVERSAL, Tagger, spaced_spans, treebank_spans, universal_tag, universal_tags
+from whence.learned.diffmask.token_groups import spaced_spans
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments" / "diffmask"))
+
+from part_of_speech import (
+    FILE,
+    UNIVERSAL,
+    Tagger,
+    treebank_spans,
+    universal_tag,
+    universal_tagger,
+    universal_tags,
+)
 
 DATA = Path(os.environ.get("WHENCE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 needs_weights = pytest.mark.skipif(not (DATA / FILE).exists(), reason=f"no {FILE}: set WHENCE_DATA to the data folder")
@@ -180,6 +193,12 @@ def test_without_weights_the_error_says_where_they_go(tmp_path: Path, monkeypatc
 def test_broken_weights(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(FileError, match=r"pos_tagger.json.gz is broken: \w+"):
         Tagger.load(write(tmp_path, content))
+
+
+def test_the_tagger_as_the_library_takes_one() -> None:
+    tags = tagger({"bias": {"NN": 1.0}}, good="JJ")
+    assert universal_tagger(tags)("good film.") == [(0, 4, "ADJ"), (5, 9, "NOUN"), (9, 10, "PUNCT")]
+    assert universal_tagger(tags, spaced_spans)("film.") == [(0, 5, "NOUN")]
 
 
 # Tags as NLTK 3.10.4's PerceptronTagger gives them with the same weights. Over the 63,679 leaves of SST's dev and test

@@ -38,6 +38,11 @@ corpora = script("corpora")
 schedule = script("schedule")
 
 
+def test_the_rates_of_the_paper_are_tried_first():
+    rates = script("training_plan").RATES
+    assert (rates["bilstm"][0], rates["transformer"][0]) == (1e-4, 1e-5)
+
+
 def needs(file):
     return pytest.mark.skipif(not (DATA / file).exists(), reason=f"no {file}: set WHENCE_DATA to the data folder")
 

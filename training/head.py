@@ -5,7 +5,7 @@ import torch
 
 @torch.no_grad()
 def head_table(encoder, head, tokenizer, texts: list[str], n_texts: int = 300) -> list[dict]:
-    """For each layer, the mean probability and the median rank that the head gives to the word piece at its own place.
+    """For each layer, the mean probability and the median rank that the head gives to the word piece that stands there.
 
     Nothing is masked, special tokens are left out, rank 1 is the best. Layer 0 is the embedding output.
     """

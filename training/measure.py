@@ -94,9 +94,9 @@ sentiment["hard_reviews_wrong"] = [
 ]
 sentiment["head_on_sst2_dev"] = head_table(model.bert, head, tokenizer, sst2_texts)
 inputs = tokenizer(FILL, return_tensors="pt")
-place = inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+position = inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
 with torch.no_grad():
-    fillers = head(model.bert(**inputs).last_hidden_state)[0, place].softmax(-1).topk(5)
+    fillers = head(model.bert(**inputs).last_hidden_state)[0, position].softmax(-1).topk(5)
 words = [tokenizer.decode([word]) for word in fillers.indices.tolist()]
 sentiment["fillers"] = dict(zip(words, [round(p, 3) for p in fillers.values.tolist()], strict=True))
 

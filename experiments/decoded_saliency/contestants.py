@@ -76,7 +76,7 @@ class ShuffledVocabulary(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         logits: Tensor = self.head(states)
-        return logits[..., self.order.to(logits.device)]
+        return logits.index_select(-1, self.get_buffer("order").to(logits.device))
 
 
 def with_shuffled_head(model: whence.LayeredModel) -> whence.LayeredModel:

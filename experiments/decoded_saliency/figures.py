@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from wording import TITLES
 
+from whence.render.figure_file import write_figure
 from whence.render.visible import visible
 from whence.render.word_cloud import word_cloud
 
@@ -40,14 +41,14 @@ def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bo
     percent = [100 * share for share in found["grid"]]
     shades = matplotlib.colormaps["viridis"]
     for axis, game in zip(axes, ("revealing", "hiding"), strict=True):
-        for place, name in enumerate(wanted):
+        for number, name in enumerate(wanted):
             facts = found["contestants"][name]
             chance = facts["group"] == "random"
-            colour = shades(0.9 * place / max(1, len(wanted) - 1)) if gradual else COLOURS[place % len(COLOURS)]
+            colour = shades(0.9 * number / max(1, len(wanted) - 1)) if gradual else COLOURS[number % len(COLOURS)]
             bold = name == found["chosen"].get("Decoded Grad-CAM")
             line = axis.plot(
                 percent, facts[game]["curve"], label=f"{name} ({facts[game]['auc']:.3f})",
-                color="black" if chance else colour, linestyle=":" if chance else "--" if place >= 10 else "-",
+                color="black" if chance else colour, linestyle=":" if chance else "--" if number >= 10 else "-",
                 linewidth=2.2 if bold else 1.1,
             )[0]  # fmt: skip
             if bold or chance:
@@ -61,8 +62,7 @@ def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bo
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     axes[0].set_ylabel("accuracy", fontsize=8)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
+    write_figure(figure, path, dpi=130)
 
 
 def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
@@ -75,10 +75,10 @@ def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
         ]  # fmt: skip
         for row, (kind, title) in enumerate({"curve": "share of the first k", "counts": "tokens in common"}.items()):
             axis = axes[row][column]
-            for place, name in enumerate(shown):
+            for number, name in enumerate(shown):
                 axis.plot(
-                    found["ks"], found["methods"][name][kind], label=name, color=COLOURS[place % len(COLOURS)],
-                    linestyle="--" if place >= 10 else "-", linewidth=2.2 if name == found["chosen"] else 1.1,
+                    found["ks"], found["methods"][name][kind], label=name, color=COLOURS[number % len(COLOURS)],
+                    linestyle="--" if number >= 10 else "-", linewidth=2.2 if name == found["chosen"] else 1.1,
                 )  # fmt: skip
             axis.set_title(f"{TITLES[found['data']]}: {title}", fontsize=9)
             axis.set_ylim(bottom=0)
@@ -86,16 +86,15 @@ def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
             axis.tick_params(labelsize=7)
             axis.spines[["top", "right"]].set_visible(False)
         axes[1][column].legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
+    write_figure(figure, path, dpi=130)
 
 
 def draw_clouds(top: dict[str, dict[str, float]], figures: Path, name: str) -> dict[str, Path]:
     """Figures 7 and 8: a cloud for each predicted class."""
     paths = {}
-    for place, (label, weights) in enumerate(top.items()):
+    for number, (label, weights) in enumerate(top.items()):
         paths[label] = figures / f"{name}-{''.join(c for c in label.lower() if c.isalnum())}.svg"
-        colour = CLASS_COLOURS[place % len(CLASS_COLOURS)]
+        colour = CLASS_COLOURS[number % len(CLASS_COLOURS)]
         paths[label].write_text(
             word_cloud(weights, title=label, width=420, height=260, colour=colour), encoding="utf-8"
         )
@@ -105,8 +104,8 @@ def draw_clouds(top: dict[str, dict[str, float]], figures: Path, name: str) -> d
 def draw_examples(examples: list[dict[str, Any]], methods: list[str], figures: Path, name: str) -> list[Path]:
     """A picture an example: the text once a method, each word on a ground as strong as its share of the scores."""
     paths = []
-    for place, example in enumerate(examples):
-        path = figures / f"{name}-example-{place + 1}.svg"
+    for number, example in enumerate(examples):
+        path = figures / f"{name}-example-{number + 1}.svg"
         path.write_text(_highlighted(example, methods), encoding="utf-8")
         paths.append(path)
     return paths

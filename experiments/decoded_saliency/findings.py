@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from whence.metrics.many_comparisons import holm
+
 GAME_WORDS = ("revealing", "hiding")
 RANKED = ("package", "sane")
 SURE = 0.05
 SAID = {"better": "better than", "worse": "worse than", "not told apart": "not told apart from"}
-
-
-def holm(p_values: list[float]) -> list[float]:
-    """p-values corrected for being many: Holm's step-down.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    corrected, running = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(order):
-        running = max(running, min(1.0, (len(p_values) - rank) * p_values[place]))
-        corrected[place] = running
-    return corrected
 
 
 def comparison(row: dict[str, Any], p: float) -> str:
@@ -33,7 +23,7 @@ def comparison(row: dict[str, Any], p: float) -> str:
 
 
 def findings(games: dict[str, Any], overlaps: dict[str, Any]) -> list[str]:
-    """What one data set shows, a point a line."""
+    """What one data set shows, one point per line."""
     chosen = games["chosen"].get("Decoded Grad-CAM")
     if chosen is None:
         return ["Decoded Grad-CAM was not played."]
@@ -58,7 +48,7 @@ def findings(games: dict[str, Any], overlaps: dict[str, Any]) -> list[str]:
 def _verdicts(rows: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
     """What the chosen layer is in each game, against each rival."""
     found: dict[str, dict[str, str]] = {}
-    for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
+    for row, p in zip(rows, holm(np.array([row["p"] for row in rows])), strict=True):
         ambiguous = row["what"].startswith(("the best", "the undecoded score at its"))
         rival = f"{row['what']} ({row['rival']})" if ambiguous else row["what"]
         found.setdefault(rival, {})[row["game"]] = comparison(row, p)
@@ -73,7 +63,8 @@ def _earned(verdicts: dict[str, dict[str, str]]) -> list[str]:
         "a head with shuffled vocabulary": "a wrong head",
         "scores shuffled among positions": "scores at the wrong positions",
     }
-    beaten, unbeaten = [], []
+    beaten: list[str] = []
+    unbeaten: list[str] = []
     for control, reason in controls.items():
         for what, verdict in verdicts.items():
             if what.startswith(control):
@@ -91,13 +82,13 @@ def _ranks(facts: dict[str, Any], chosen: str) -> list[str]:
     rivals = [name for name, each in facts.items() if each["group"] in RANKED]
     if not rivals:
         return []
-    places, leaders = [], []
+    ranks, leaders = [], []
     for game in GAME_WORDS:
         sign = -1 if game == "revealing" else 1
         order = sorted([*rivals, chosen], key=lambda name: sign * facts[name][game]["reporting"]["auc"])
-        places.append(f"{_ordinal(order.index(chosen) + 1)} in {game}")
+        ranks.append(f"{_ordinal(order.index(chosen) + 1)} in {game}")
         leaders.append(f"{order[0]} ({facts[order[0]][game]['reporting']['auc']:.3f}) in {game}")
-    return [f"Among {len(rivals) + 1} explainers it is {' and '.join(places)}; first are {' and '.join(leaders)}."]
+    return [f"Among {len(rivals) + 1} explainers it is {' and '.join(ranks)}; first are {' and '.join(leaders)}."]
 
 
 def _ordinal(number: int) -> str:
@@ -111,7 +102,7 @@ def _below_chance(facts: dict[str, Any]) -> list[str]:
     ranked = [name for name, each in facts.items() if each["group"] in RANKED]
     for game in GAME_WORDS:
         rows = [{"game": game, **facts[name][game]["minus_random"]} for name in ranked]
-        corrected = holm([row["p"] for row in rows])
+        corrected = holm(np.array([row["p"] for row in rows]))
         lost = [
             name for name, row, p in zip(ranked, rows, corrected, strict=True) if comparison(row, p) != "better"
         ]  # fmt: skip

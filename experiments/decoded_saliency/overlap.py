@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from contestants import CONTESTANTS, label
@@ -94,7 +94,7 @@ def pieces(task: Task) -> Callable[[str], list[str]]:
 def of_method(task: Task, frequencies: DocumentFrequencies, name: str, rows: list[np.ndarray]) -> dict[str, Any]:
     """The paper's numbers of one method, and the same without weights and without equal say for every text."""
     explanations = task.explanations(rows)
-    repeats = "mean" if CONTESTANTS[name].unique else "sum"
+    repeats: Literal["mean", "sum"] = "mean" if CONTESTANTS[name].unique else "sum"
     weighted, plain, raw = (
         in_order(task, token_totals(explanations, repeats=repeats, **settings))
         for settings in ({"weight": frequencies.idf}, {}, {"weight": frequencies.idf, "normalise": False})
@@ -129,7 +129,7 @@ def resampled(explanations: list[Explanation], frequencies: DocumentFrequencies,
     classes = list(explanations[0].prediction.probabilities)
     tokens = sorted({token for _, totals in texts for token in totals})
     number = {token: i for i, token in enumerate(tokens)}
-    places = np.array(
+    cells = np.array(
         [classes.index(predicted) * len(tokens) + number[token] for predicted, totals in texts for token in totals]
     )
     values = np.array([value for _, totals in texts for value in totals.values()])
@@ -138,9 +138,7 @@ def resampled(explanations: list[Explanation], frequencies: DocumentFrequencies,
     found = []
     for _ in range(RESAMPLES):
         drawn = np.bincount(generator.integers(0, len(texts), len(texts)), minlength=len(texts))
-        sums = np.bincount(places, values * drawn[owner], minlength=len(classes) * len(tokens)).reshape(
-            len(classes), -1
-        )
+        sums = np.bincount(cells, values * drawn[owner], minlength=len(classes) * len(tokens)).reshape(len(classes), -1)
         first = np.zeros(sums.shape, dtype=bool)
         np.put_along_axis(first, np.argsort(-sums, axis=1, kind="stable")[:, :K], True, axis=1)
         first &= sums > 0
@@ -165,11 +163,11 @@ def examples(given: Any, name: str, listed: list[str]) -> list[dict[str, Any]]:
         {
             "predicted": said.prediction.label,
             "probability": said.prediction.probability,
-            "gold": task.model.reading.labels.name(task.gold[place]),
+            "gold": task.model.reading.labels.name(task.gold[row]),
             "words": [word.text for word in said.words()],
-            "scores": {called: [word.score for word in found[place].words()] for called, found in explained.items()},
+            "scores": {called: [word.score for word in found[row].words()] for called, found in explained.items()},
         }
-        for place, said in enumerate(task.said)
+        for row, said in enumerate(task.said)
     ]
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import paper
 from contestants import CONTESTANTS
 from figures import draw_games, draw_layers
-from findings import GAME_WORDS, comparison, holm
+from findings import GAME_WORDS, comparison
 from wording import TITLES, link, paragraph
+
+from whence.metrics.many_comparisons import holm
 
 TABLE = {"sst2": 1, "ag_news": 2}
 
@@ -88,7 +91,7 @@ def section_controls(games: dict[str, Any]) -> list[str]:
             "| rival | game | difference | p | decoding is |",
             "|---|---|---|---|---|",
         ]
-        for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        for row, p in zip(rows, holm(np.array([row["p"] for row in rows])), strict=True):
             lines.append(
                 f"| {row['what']} ({row['rival']}) | {row['game']} | {row['mean']:+.3f} [{row['low']:+.3f}, "
                 f"{row['high']:+.3f}] | {p:.3f} | {comparison(row, p)} |"

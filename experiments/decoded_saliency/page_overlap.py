@@ -70,11 +70,11 @@ def counts_by_pair(found: dict[str, Any]) -> list[str]:
     listed = _listed("ag_news", found)
     lines = ["", "AG News, tokens in common, the paper's count and ours:", ""]
     lines += ["| pair | " + " | ".join(listed) + " |", "|---" * (len(listed) + 1) + "|"]
-    for place, pair in enumerate(paper.PAIRS):
+    for number, pair in enumerate(paper.PAIRS):
         cells = []
         for called in listed:
             theirs = paper.OVERLAPS["ag_news"]["Decoded" if called == found["chosen"] else _rival(called) or ""]
-            cells.append(f"{theirs[place]}, {len(found['methods'][called]['shared'][pair])}")
+            cells.append(f"{theirs[number]}, {len(found['methods'][called]['shared'][pair])}")
         lines.append(f"| {pair} | " + " | ".join(cells) + " |")
     return lines
 

@@ -106,7 +106,7 @@ def play_part(given: argparse.Namespace, name: str, number: int) -> Played:
     entrants, about = entrants_of(task, scored)
     some = ("decoded", "package", "random")
     plain = {each: entrants[each] for each, facts in about.items() if facts["group"] in some or each == "Grad-CAM l0"}
-    settings = {"seed": task.seed, "batch_tokens": task.batch_tokens, "grid": GRID}
+    settings: dict[str, Any] = {"seed": task.seed, "batch_tokens": task.batch_tokens, "grid": GRID}
     started = time.perf_counter()
     rounded = play(task.model, task.texts, entrants, task.gold, **settings)
     floored = play(task.model, task.texts, plain, task.gold, rounding="floor", **settings)

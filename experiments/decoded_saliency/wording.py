@@ -1,22 +1,17 @@
-"""How the page is written: titles, links, and paragraphs wrapped to the width of the other documents."""
+"""How the page is written: titles, links, and what all pages share."""
 
 from __future__ import annotations
 
-import textwrap
+import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # where page_writing is
+
+from page_writing import bullet, paragraph
+
+__all__ = ["TITLES", "bullet", "link", "paragraph"]
+
 TITLES = {"sst2": "SST-2", "ag_news": "AG News"}
-
-
-def paragraph(text: str) -> list[str]:
-    """The words of a text in lines of the usual width."""
-    return textwrap.wrap(" ".join(text.split()), 118, break_long_words=False, break_on_hyphens=False)
-
-
-def bullet(text: str) -> list[str]:
-    """A point of a list."""
-    first, *others = paragraph(text)
-    return [f"- {first}", *(f"  {line}" for line in others)]
 
 
 def link(path: Path, page: Path) -> str:

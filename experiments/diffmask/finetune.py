@@ -58,19 +58,20 @@ config = BertConfig.from_dict(
 config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.1
 model = (BertForSequenceClassification if args.task == "sst5" else BertForQuestionAnswering)(config)
 model.bert.load_state_dict(embedded.bert.state_dict(), strict=False)  # the reader has no pooler
-model.to(device)
+model.to(device)  # type: ignore[arg-type]
 
 
 def encoded_sentences(split: str) -> list[dict]:
     return [
-        {**tokenizer(example.text, truncation=True, max_length=LONGEST), "gold": [int(example.label)]}
+        {**tokenizer(example.text, truncation=True, max_length=LONGEST), "gold": [int(str(example.label))]}
         for example in read("sst5", data_dir=args.data_dir, split=split)
     ]
 
 
 def phrases(tree: str) -> list[tuple[str, int]]:
     """Every phrase of a tree in brackets with its label, the whole sentence last."""
-    found, begun = [], []
+    found: list[tuple[str, int]] = []
+    begun: list[tuple[int, list[str]]] = []
     for bracket, label, word in re.findall(r"(\()(\d)|([^\s()]+)|\)", tree):
         if bracket:
             begun.append((int(label), []))
@@ -109,8 +110,10 @@ def encoded_questions(split: str) -> list[dict]:
         for answer in example.answers:
             first, last = answer.start, answer.start + len(answer.text) - 1
             inside = [
-                place
-                for place, (segment, (start, end)) in enumerate(zip(encoding["token_type_ids"], offsets, strict=True))
+                position
+                for position, (segment, (start, end)) in enumerate(
+                    zip(encoding["token_type_ids"], offsets, strict=True)
+                )
                 if segment == 1 and start <= last and end > first and end > start
             ]
             if inside:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,7 +22,8 @@ from whence.data import read
 
 ONE_LAYER = {"every_layer": False, "batch_size": 128, "steps": 4_000, "multiplier_learning_rate": 0.1}
 """Runs from before a step trained every layer; their settings are kept, so that they can be made again."""
-TWO_CLASSES = {  # model, data, texts, kind, recipe, seed, settings other than the recipe's own
+Run = tuple[str, str, int | None, Any, str, int, dict[str, Any]]
+TWO_CLASSES: dict[str, Run] = {  # model, data, texts, kind, recipe, seed, settings other than the recipe's own
     "sentiment-input": ("sentiment", "sst2", None, "input", "whence", 0, {}),
     "sentiment-hidden": ("sentiment", "sst2", None, "hidden", "whence", 0, {}),
 }
@@ -63,7 +65,7 @@ QUESTIONS = {
     f"squad-{kind}": ("squad", "squad", 9_000, kind, "whence", 0, {**ONE_LAYER, "batch_size": 32, "steps": 2_500})
     for kind in ("hidden", "input")
 }
-RUNS = {**QUESTIONS, **FIVE_CLASSES, **WITH_GAPS, **TOPICS, **TWO_CLASSES, **PUBLISHED}
+RUNS: dict[str, Run] = {**QUESTIONS, **FIVE_CLASSES, **WITH_GAPS, **TOPICS, **TWO_CLASSES, **PUBLISHED}
 
 
 def fit(name: str, data_dir: Path, work: Path, limit: int | None) -> None:
@@ -81,6 +83,7 @@ def fit(name: str, data_dir: Path, work: Path, limit: int | None) -> None:
         changes = {**changes, "steps": 4, "batch_size": 4}
     probes = whence.DiffMask(kind, recipe, **changes)
     probes.fit(model, texts, seed=seed, folder=work / "probes" / name, patience=None, validations=4, progress=False)
+    assert probes.fitted_ is not None
     for result in probes.fitted_.results:
         print(name, result, flush=True)
 

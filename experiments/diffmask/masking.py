@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 import whence
-from whence.learned.diffmask.objective import mixed
+from whence.learned.diffmask.validation import masked_outputs
 from whence.metrics.confidence import LEVEL, RESAMPLES, bootstrap
 from whence.models.batching import batches, usual_batch_tokens
-from whence.models.inputs import Encoding, Inputs
-from whence.probes.diffmask import Probes, maskable
+from whence.models.inputs import Encoding
 
 COLLAPSED, NO_BETTER = 0.95, 0.05
 """A layer has collapsed if it masks at least this share and agrees hardly more often than a constant answer would."""
@@ -26,7 +24,7 @@ COLLAPSED, NO_BETTER = 0.95, 0.05
 
 @dataclass(frozen=True)
 class Masked:
-    """One set of probes on many texts, gates open or closed: arrays of layers x texts, keep probabilities a text.
+    """One set of probes on many texts, gates open or closed: arrays of layers x texts, keep probabilities per text.
 
     `said` is the class given to the masked text (-1 for a model without classes).
     """
@@ -43,70 +41,30 @@ class Masked:
 def mask_all(
     model: whence.LayeredModel, probes: Mapping[str, whence.DiffMask], encodings: Sequence[Encoding]
 ) -> tuple[np.ndarray, dict[str, Masked]]:
-    """What the model says of the whole texts, and what each set of probes makes of them.
-
-    The same as `DiffMask.validate`, but the whole texts are read once for all, and a text that a layer masks exactly as
-    the one before (inputs) or not at all is not run again.
-    """
-    fitted = {name: each.fitted_ for name, each in probes.items() if each.fitted_ is not None}
-    found = {name: _empty(each.probes, len(encodings)) for name, each in fitted.items()}
+    """What the model says of the whole texts, and what each set of probes makes of them."""
+    groups = list(batches(encodings, usual_batch_tokens(model)))
+    texts = [each.text if each.pair is None else (each.text, each.pair) for each in encodings]
     whole = np.full(len(encodings), -1)
+    found = {}
     with model.held():
-        for places in batches(encodings, usual_batch_tokens(model)):
-            inputs = model.collate([encodings[place] for place in places])
-            states = model.states(inputs)
-            if states.logits.ndim == 2:
-                whole[places] = states.logits.argmax(dim=-1).numpy()
-            for name, each in fitted.items():
-                own = each.probes
-                log_keep = own.log_keep({layer: states.at(layer) for layer in own.layers}, own.layers)
-                for row, place in enumerate(places):
-                    found[name].keep[place] = log_keep[:, row, : len(encodings[place])].exp().numpy()
-                free = maskable(inputs, each.recipe.special)
-                kept = (log_keep > math.log(0.5)) | ~free
-                _write_down(found[name], places, model, own, states, inputs, kept, free)
+        for name, each in probes.items():
+            fitted = each.fitted_
+            assert fitted is not None
+            shape = (len(fitted.probes.layers), len(encodings))
+            keep = [explanation.scores for explanation in whence.explain(model, texts, "diffmask", probes=each)]
+            numbers = (np.zeros(shape), np.zeros(shape), np.zeros(shape), np.full(shape, -1))
+            found[name] = run = Masked(fitted.probes.layers, *numbers, keep)
+            of_batches = [[encodings[row] for row in group] for group in groups]
+            outputs = masked_outputs(model, fitted.probes, of_batches, fitted.recipe.special)
+            for (rows, layer), output in zip(product(groups, range(shape[0])), outputs, strict=True):
+                compared = (output.original, output.changed, output.inputs.mask)
+                run.masked[layer, rows] = output.masked.numpy()
+                run.same[layer, rows] = model.reading.agreement(*compared).numpy()
+                run.moved[layer, rows] = model.reading.divergence(*compared).numpy()
+                if output.changed.ndim == 2:
+                    whole[rows] = output.original.argmax(dim=-1).numpy()
+                    run.said[layer, rows] = output.changed.argmax(dim=-1).numpy()
     return whole, found
-
-
-def _empty(probes: Probes, n_texts: int) -> Masked:
-    shape = (len(probes.layers), n_texts)
-    numbers = (np.zeros(shape), np.zeros(shape), np.zeros(shape), np.full(shape, -1))
-    return Masked(probes.layers, *numbers, [np.zeros(0)] * n_texts)
-
-
-def _write_down(
-    found: Masked,
-    places: Sequence[int],
-    model: whence.LayeredModel,
-    probes: Probes,
-    states: Any,
-    inputs: Inputs,
-    kept: Tensor,
-    free: Tensor,
-) -> None:
-    nothing_masked = torch.ones_like(free)
-    changed = states.logits.clone()
-    for number, layer in enumerate(probes.layers):
-        before = kept[number - 1] if probes.kind == "input" and number else nothing_masked
-        if probes.kind == "hidden":
-            changed = states.logits.clone()
-        rows = (kept[number] != before).any(dim=1).nonzero()[:, 0]
-        if len(rows):
-            where = probes.masked_layer(layer)
-            some = inputs.rows(rows)
-            length = some.ids.shape[1]
-            hidden = mixed(states.at(where)[rows], kept[number][rows].float(), probes.baseline(layer), free[rows])
-            answer = model.resume(where, hidden[:, :length], some)
-            if answer.ndim == 2:
-                changed[rows] = answer
-            else:
-                changed[rows, :length] = answer
-        compared = (states.logits, changed, inputs.mask)
-        found.masked[number, places] = ((~kept[number]).sum(dim=1) / free.sum(dim=1).clamp(min=1)).numpy()
-        found.same[number, places] = model.reading.agreement(*compared).numpy()
-        found.moved[number, places] = model.reading.divergence(*compared).numpy()
-        if changed.ndim == 2:
-            found.said[number, places] = changed.argmax(dim=-1).numpy()
 
 
 def collapsed_layers(rows: Sequence[Mapping[str, Any]], largest_class: float) -> list[whence.Layer]:

@@ -14,7 +14,7 @@ def section_differences(sst: Mapping[str, Any] | None) -> list[str]:
     lines = ["", "## What differs, and why"]
     steps = paper.STEPS
     rows = [
-        ["model", "BERT-base and BERT-large", "the embedded BERT of six layers, 256 wide; entries: words, 0 … 6"],
+        ["model", "BERT-base and BERT-large", "the embedded BERT of six layers, 256 wide; entries: embeddings, 0 … 6"],
         ["five-class model", "fine-tuned on sentences", "the same, and a second one trained with gaps"],
         ["gates when judged", "sampled, a random layer a batch", "deterministic, every layer, all texts"],
         ["penalty", "log of P(kept) (code), expected count (print)", "mean P(kept); the others by name"],

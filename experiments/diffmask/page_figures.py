@@ -12,6 +12,7 @@ import pandas
 
 from whence.render.diffmask_figures import plot_keep_by_layer, plot_layers_kept
 from whence.render.figure import FOR
+from whence.render.figure_file import write_figure
 from whence.render.visible import visible
 
 matplotlib.use("Agg")
@@ -35,7 +36,7 @@ def heat_map(ax: Axes, values: np.ndarray, tokens: Sequence[str], layers: Sequen
     """Tokens x layers, from 0 to 1."""
     ax.set_facecolor("0.85")  # where a method has no value
     ax.pcolormesh(values, cmap=COLOURS, vmin=0, vmax=1, edgecolors="0.92", linewidth=0.4)
-    ax.set_xticks(np.arange(len(layers)) + 0.5, ["w" if layer == "embeddings" else str(layer) for layer in layers])
+    ax.set_xticks(np.arange(len(layers)) + 0.5, ["e" if layer == "embeddings" else str(layer) for layer in layers])
     ax.set_yticks(np.arange(len(tokens)) + 0.5, [visible(token) for token in tokens], parse_math=False)
     ax.set_ylim(len(tokens), 0)
     ax.tick_params(length=0, labelsize=7)
@@ -54,7 +55,7 @@ def figure_5(found: Mapping[str, Any], folder: Path) -> Path:
         values[:, [every.index(layer) for layer in drawn["layers"]]] = drawn["scores"]
         largest = np.nanmax(np.where(np.isnan(values), 0, values), axis=0)
         heat_map(ax, values / np.maximum(largest, 1e-12), found["tokens"], every, name.replace(" (", "\n("))
-    return _saved(figure, folder / "figure-5.png")
+    return write_figure(figure, folder / "figure-5.png", dpi=130)
 
 
 def figure_7(found: Mapping[str, Any], folder: Path) -> Path:
@@ -62,12 +63,12 @@ def figure_7(found: Mapping[str, Any], folder: Path) -> Path:
     for ax, name in zip(axes, WITHOUT_AMORTISATION, strict=True):
         drawn = found["maps"][name]
         heat_map(ax, np.array(drawn["scores"]), found["tokens"], drawn["layers"], name.replace("hidden, ", "hidden,\n"))
-    return _saved(figure, folder / "figure-7.png")
+    return write_figure(figure, folder / "figure-7.png", dpi=130)
 
 
 def figure_6(rows: Sequence[Mapping[str, Any]], folder: Path) -> Path:
     ax = plot_keep_by_layer(pandas.DataFrame(rows))
-    return _saved(ax.figure, folder / "figure-6.png")
+    return write_figure(ax.figure, folder / "figure-6.png", dpi=130)  # type: ignore[arg-type]
 
 
 def figure_8(found: Mapping[str, Any], folder: Path) -> Path:
@@ -80,11 +81,11 @@ def figure_8(found: Mapping[str, Any], folder: Path) -> Path:
     figure, axes = pyplot.subplots(
         2, 2, figsize=(8, 6.4), layout="constrained", height_ratios=[2.6, 1], gridspec_kw={"wspace": 0.06}
     )
-    places = [axes[0, 0], axes[1, 0], axes[1, 1], axes[0, 1]]
-    for ax, (title, name) in zip(places, panels.items(), strict=True):
+    corners = [axes[0, 0], axes[1, 0], axes[1, 1], axes[0, 1]]
+    for ax, (title, name) in zip(corners, panels.items(), strict=True):
         plot_layers_kept(pandas.DataFrame(found[name]), ax)
         ax.set_title(title, fontsize=8, loc="left")
-    return _saved(figure, folder / "figure-8.png")
+    return write_figure(figure, folder / "figure-8.png", dpi=130)
 
 
 def sst_layers(found: Mapping[str, Any], folder: Path) -> Path:
@@ -104,7 +105,7 @@ def models_by_layer(plain: Mapping[str, Any], gaps: Mapping[str, Any], folder: P
 
 
 def _layer_by_layer(groups: Mapping[str, Mapping[str, Any]], colours: Sequence[str], path: Path) -> Path:
-    """Agreement and share masked at each layer, a line a run, a colour a group."""
+    """Agreement and share masked at each layer, one line per run, one colour per group."""
     figure, axes = pyplot.subplots(2, 2, figsize=(8, 4.6), layout="constrained", sharex=True, sharey=True)
     for row, kind in enumerate(("input", "hidden")):
         for (group, runs), colour in zip(groups.items(), colours, strict=True):
@@ -119,7 +120,7 @@ def _layer_by_layer(groups: Mapping[str, Mapping[str, Any]], colours: Sequence[s
             ax.set_title(f"{kind}: {what}", fontsize=8, loc="left")
             _plain(ax, [layer["layer"] for layer in run["layers"]])
     axes[0, 0].legend(fontsize=7, frameon=False)
-    return _saved(figure, path)
+    return write_figure(figure, path, dpi=130)
 
 
 def figure_2(found: Mapping[str, Any], folder: Path) -> Path:
@@ -135,20 +136,20 @@ def figure_2(found: Mapping[str, Any], folder: Path) -> Path:
     )
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    return _saved(figure, folder / "figure-2.png")
+    return write_figure(figure, folder / "figure-2.png", dpi=130)
 
 
 def figure_9(found: Sequence[Mapping[str, Any]], folder: Path) -> Path:
     """Keep probabilities at every layer, two questions on one passage; the predicted answer in bold."""
     figure, axes = pyplot.subplots(1, 2 * len(found), figsize=(11, 7.5), layout="constrained")
     for number, one in enumerate(found):
-        for place, (kind, keep) in enumerate(one["keep"].items()):
-            ax = axes[2 * number + place]
+        for half, (kind, keep) in enumerate(one["keep"].items()):
+            ax = axes[2 * number + half]
             heat_map(ax, np.array(keep), one["tokens"], one["layers"], f"question {number + 1}, {kind}")
             for label, in_answer in zip(ax.get_yticklabels(), one["answer"], strict=True):
                 label.set_fontweight("bold" if in_answer else "normal")
                 label.set_fontsize(6)
-    return _saved(figure, folder / "figure-9.png")
+    return write_figure(figure, folder / "figure-9.png", dpi=130)
 
 
 def figure_10(found: Mapping[str, Any], folder: Path) -> Path:
@@ -156,7 +157,7 @@ def figure_10(found: Mapping[str, Any], folder: Path) -> Path:
     for ax, kind in zip(axes, ("input", "hidden"), strict=True):
         plot_layers_kept(pandas.DataFrame(found[kind]["by_part_of_speech"]), ax)
         ax.set_title({"input": "a  inputs", "hidden": "b  hidden states"}[kind], fontsize=8, loc="left")
-    return _saved(figure, folder / "figure-10.png")
+    return write_figure(figure, folder / "figure-10.png", dpi=130)
 
 
 def squad_roles(found: Mapping[str, Any], folder: Path) -> Path:
@@ -165,19 +166,12 @@ def squad_roles(found: Mapping[str, Any], folder: Path) -> Path:
         plot_keep_by_layer(pandas.DataFrame(found[kind]["by_role"]), ax)
         ax.set_title({"input": "inputs", "hidden": "hidden states"}[kind], fontsize=8, loc="left")
     axes[0].get_legend().remove()
-    return _saved(figure, folder / "squad-roles.png")
+    return write_figure(figure, folder / "squad-roles.png", dpi=130)
 
 
 def _plain(ax: Axes, layers: Sequence[Any]) -> None:
-    ax.set_xticks(range(len(layers)), ["w" if layer == "embeddings" else str(layer) for layer in layers])
+    ax.set_xticks(range(len(layers)), ["e" if layer == "embeddings" else str(layer) for layer in layers])
     ax.set_ylim(-0.02, 1.02)
     ax.grid(axis="y", color="0.92", linewidth=0.6)
     ax.tick_params(length=0, labelsize=7)
     ax.spines[["top", "right"]].set_visible(False)
-
-
-def _saved(figure: Any, path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
-    pyplot.close(figure)
-    return path

@@ -9,7 +9,7 @@ from typing import Any
 import page_figures
 import paper
 from page_sst import KINDS, READINGS, every_run, stability_tables
-from wording import agreement_at, mean, paragraph, percent, picture, points, table, with_sd
+from wording import agreement_at, mean, passage, percent, picture, points, table, with_sd
 
 NEUTRAL = 2  # of five classes
 
@@ -18,7 +18,7 @@ def section_gaps(plain: Mapping[str, Any], gaps: Mapping[str, Any], figures: Pat
     """The model that was trained to answer alike with gaps, beside the plain one, on dev and on test."""
     model = gaps["model"]
     lines = ["", "## Five-class SST, a model trained with gaps"]
-    lines += paragraph(
+    lines += passage(
         f"""Is it the probes that cost the plain model its answers, or does that model need more of its states than the
         paper's did? The same encoder, fine-tuned otherwise (`finetune.py sst5 --batch {model["batch"]} --phrase-epochs
         {model["phrase_epochs"]} --epochs {model["epochs"]:g} --gaps {model["gaps"]} --agreement
@@ -49,7 +49,7 @@ def section_gaps(plain: Mapping[str, Any], gaps: Mapping[str, Any], figures: Pat
         ],
         rows,
     )  # fmt: skip
-    lines += paragraph(_what_it_costs(plain, gaps))
+    lines += passage(_what_it_costs(plain, gaps))
     lines += picture(page_figures.models_by_layer(plain, gaps, figures), page, "Both models, layer by layer")
     return lines + every_run(gaps) + stability_tables(gaps)
 
@@ -100,7 +100,7 @@ def section_models(rounds: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{points_gained(run):+.1f}", f"{points_gained(run, 'test_macro_f1'):+.1f}",
             ]
         )  # fmt: skip
-    lines += paragraph(
+    lines += passage(
         f"""Rounds 5 and 6 take the recipe of round 4 to models fine-tuned otherwise (`finetune.py --epochs`,
         `--phrase-epochs`, `--gaps`, `--agreement`), and measure on the test part
         ({runs[0][1]["test"]["n_texts"]:,} sentences) too. One seed each; agreement at share masked, means over entries.
@@ -122,7 +122,7 @@ def section_models(rounds: Sequence[Mapping[str, Any]]) -> list[str]:
     pairs = [(points_gained(run), points_gained(run, "test_macro_f1")) for run in enough]
     good = [run for _, run in runs if mean(run["held_out"]["masked"]) >= least]
     best = max(good, key=lambda run: mean(run["held_out"]["agreement"]))
-    return lines + paragraph(
+    return lines + passage(
         f"""With at least {percent(least, 0)} masked at most one point is lost on dev in
         {sum(dev >= -1 for dev, _ in pairs)} of {len(pairs)} runs, on test in {sum(test >= -1 for _, test in pairs)}, on
         both in {sum(min(pair) >= -1 for pair in pairs)}. All this had been seen when the model with gaps was chosen,

@@ -8,7 +8,7 @@ from typing import Any
 
 import page_figures
 import paper
-from wording import between, layer_name, paragraph, percent, picture, table
+from wording import between, passage, percent, picture, table
 
 KINDS = {"input": "inputs", "hidden": "hidden states"}
 
@@ -16,7 +16,7 @@ KINDS = {"input": "inputs", "hidden": "hidden states"}
 def section_squad(found: Mapping[str, Any], figures: Path, page: Path) -> list[str]:
     model = found["model"]
     lines = ["", "## Question answering"]
-    lines += paragraph(
+    lines += passage(
         f"The embedded encoder, fine-tuned on SQuAD ({model['train']:,} questions, {model['steps']:,} steps): the exact"
         f" answer on {percent(model['dev']['exact'])} of the {model['dev']['n']:,} dev questions that fit into"
         f" {found['longest']} tokens. Measured here: {found['n_texts']:,} of them, those that fit among"
@@ -32,18 +32,16 @@ def section_squad(found: Mapping[str, Any], figures: Path, page: Path) -> list[s
         rows.append([f"{title}: agreement", *(f"{row['agreement']['value']:.3f}" for row in own)])
         rows.append([f"{title}: masked", *(f"{row['masked']:.3f}" for row in own)])
         rows.append([f"{title}: divergence", *(f"{row['divergence']:.2f}" for row in own)])
-    lines += table(["", *map(layer_name, layers)], rows)
+    lines += table(["", *map(str, layers)], rows)
     lines += _stuck(found) + _answers(found) + _figures(found, figures, page) + _claims(found)
     return lines
 
 
 def _stuck(found: Mapping[str, Any]) -> list[str]:
-    open_layers = {
-        kind: [layer_name(row["layer"]) for row in found[kind]["layers"] if row["masked"] < 0.01] for kind in KINDS
-    }
+    open_layers = {kind: [str(row["layer"]) for row in found[kind]["layers"] if row["masked"] < 0.01] for kind in KINDS}
     said = "; ".join(f"{KINDS[kind]} at {', '.join(each)}" for kind, each in open_layers.items() if each)
     steps = found["input"]["settings"]["recipe"]["steps"]
-    return paragraph(
+    return passage(
         f"Layers at which less than 1 % is masked: {said or 'none'}. The probes there are still open: they were trained"
         f" for {steps:,} steps only, with the settings found on sentiment, and none were searched for here."
     )
@@ -51,7 +49,7 @@ def _stuck(found: Mapping[str, Any]) -> list[str]:
 
 def _answers(found: Mapping[str, Any]) -> list[str]:
     lines = ["", "### Is the predicted answer kept?"]
-    lines += paragraph(
+    lines += passage(
         f"The paper: in {percent(paper.ANSWER_KEPT, 0)} of cases all layers keep the span that is predicted;"
         " the threshold is not given. Here, all tokens of the answer, at every layer, above a keep probability; for all"
         " predictions and for those that are exactly right. Beside it the shares of the answer's tokens and of all"
@@ -81,15 +79,15 @@ def _answers(found: Mapping[str, Any]) -> list[str]:
 
 def _figures(found: Mapping[str, Any], figures: Path, page: Path) -> list[str]:
     one, search, how = found["figure_2"], found["figure_2"]["search"], found["figure_2"]["settings"]
-    lines = paragraph(
+    lines = passage(
         f"**Figure 2.** The paper's own question, “{one['question']}”, predicted “{one['predicted']}”; every row"
         f" divided by its largest value. Exact search, the answer always kept, dropped words zero: {search['said']}"
         f" ({search['evaluations']:,} sets tried, {search['budget']:,} allowed). {how['steps']} steps of descent each;"
         f" per text with a margin of {how['per_text']['margin']} nats and a zero baseline."
     )
     if search["found"]:
-        kept = [" ".join(one["tokens"][place] for place in each) for each in search["sets"][:5]]
-        lines += paragraph(
+        kept = [" ".join(one["tokens"][position] for position in each) for each in search["sets"][:5]]
+        lines += passage(
             "The smallest sets: "
             + "; ".join(f"“{each}”" for each in kept)
             + ". As in the paper, that a few words suffice does not say that the model reads only these: the search"
@@ -99,14 +97,14 @@ def _figures(found: Mapping[str, Any], figures: Path, page: Path) -> list[str]:
     said = "; ".join(
         f"{n}. “{each['question']}” → “{each['predicted']}”" for n, each in enumerate(found["figure_9"], 1)
     )
-    lines += paragraph(
+    lines += passage(
         f"**Figure 9.** Keep probabilities (as they are, not divided by the column's largest), two questions on one"
         f" passage; the predicted answer in bold. {said}."
     )
     lines += picture(page_figures.figure_9(found["figure_9"], figures), page, "Figure 9")
-    lines += paragraph("**Figure 10.** Layers that keep a token, by part of speech; marks as in Figure 8.")
+    lines += passage("**Figure 10.** Layers that keep a token, by part of speech; marks as in Figure 8.")
     lines += picture(page_figures.figure_10(found, figures), page, "Figure 10")
-    lines += paragraph(
+    lines += passage(
         "Mean keep probability of the question, the passage (outside the answer) and the gold answer (of the first"
         " annotator), the last apart where the model is wrong:"
     )
@@ -155,7 +153,7 @@ def _claims(found: Mapping[str, Any]) -> list[str]:
             f"inputs, layers of {n_layers}: {', '.join(small)}",
         ],
     ]  # fmt: skip
-    layers = ", ".join(layer_name(row["layer"]) for row in found["input"]["layers"])
+    layers = ", ".join(str(row["layer"]) for row in found["input"]["layers"])
     lines = ["", f"What the paper says of SQuAD, and what is seen here (keep probabilities at {layers}):"]
     lines += table(["claim", "here"], rows)
     rows = [

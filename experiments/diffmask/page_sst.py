@@ -8,7 +8,7 @@ from typing import Any
 
 import page_figures
 import paper
-from wording import between, layer_name, layer_names, paragraph, percent, picture, points, table, with_sd
+from wording import between, layer_names, passage, percent, picture, points, table, with_sd
 
 READINGS = {"top": "top entry", "mean": "mean over entries"}
 KINDS = {"input": "inputs", "hidden": "hidden states"}
@@ -20,7 +20,7 @@ def section_embedded(found: Mapping[str, Any]) -> list[str]:
     data = {"sentiment": "SST-2, the whole dev part", "topic": "AG News, a sample of the test part (seed 0)"}
     for name, where in data.items():
         own = found[name]
-        lines += paragraph(
+        lines += passage(
             f"**{name}** ({where}, {own['n_texts']:,} texts; the unmasked model is right on"
             f" {between(own['accuracy'])}; it says its commonest class on {own['largest_predicted_class']:.3f}). Each"
             " cell: agreement with the unmasked model at the share masked."
@@ -33,7 +33,7 @@ def section_embedded(found: Mapping[str, Any]) -> list[str]:
             rows.append([title, *cells, f"{mean['agreement']['value']:.3f} at {mean['masked']['value']:.3f}"])
             accuracy = [f"{row['accuracy']:.3f}" for row in own[kind]["layers"]]
             rows.append([f"{title}: accuracy", *accuracy, f"{sum(map(float, accuracy)) / len(accuracy):.3f}"])
-        lines += table(["", *map(layer_name, layers), "mean"], rows)
+        lines += table(["", *map(str, layers), "mean"], rows)
     return lines
 
 
@@ -41,7 +41,7 @@ def section_five_classes(found: Mapping[str, Any], figures: Path, page: Path) ->
     unmasked, model = found["unmasked"], found["model"]
     released = paper.SST_F1
     lines = ["", "## Five-class SST"]
-    lines += paragraph(
+    lines += passage(
         f"The embedded encoder, fine-tuned on the {model['train']:,} training sentences ({model['steps']:,} steps of"
         f" {model['batch']}); all {found['n_texts']:,} dev sentences. Unmasked: accuracy"
         f" {between(unmasked['accuracy'])}, macro-F1 {between(unmasked['macro_f1'])}; macro-F1 as the released code"
@@ -82,7 +82,7 @@ def section_five_classes(found: Mapping[str, Any], figures: Path, page: Path) ->
         ["masked", "recipe", "at", "share masked", "agreement", "macro-F1", "change in points", "F1 as released"], rows
     )
     top = found["recipes"]["input"]["top"]
-    lines += paragraph(
+    lines += passage(
         f"Agreement is the stricter measure: with the inputs masked at the top entry"
         f" {percent(1 - top['agreement']['value'])} of the answers are others, yet {percent(top['accuracy']['value'])}"
         f" are right, against {percent(unmasked['accuracy']['value'])} unmasked."
@@ -108,7 +108,7 @@ def _by_chance(found: Mapping[str, Any]) -> list[str]:
             f"{title}: {100 * own:+.1f} points, by chance {100 * chance['macro_f1_change']:+.1f} ±"
             f" {100 * chance['sd']:.1f}, so the new answers are {'better than' if better else 'about as good as'} blind"
         )
-    return paragraph(
+    return passage(
         "The classes lie close together: noise on the logits that changes as many answers as masking does costs"
         f" macro-F1 too ({found['by_chance']['input, top']['draws']} draws, ± their standard deviation)."
         f" {'; '.join(parts)}."
@@ -129,7 +129,7 @@ def every_run(found: Mapping[str, Any]) -> list[str]:
                 ]
             )  # fmt: skip
     lines = ["", "### Every run"]
-    lines += paragraph(f"A layer has collapsed if: {found['collapse']}.")
+    lines += passage(f"A layer has collapsed if: {found['collapse']}.")
     return lines + table(
         ["kind", "run", "at", "masked", "agreement", "accuracy", "change in F1, points", "collapsed layers"], rows
     )
@@ -143,7 +143,7 @@ def _published(found: Mapping[str, Any]) -> list[str]:
         [key, *(f"{row['agreement']['value']:.2f} at {row['masked']:.2f}" for row in found["runs"][key]["layers"])]
         for key in keys
     ]
-    layers = [layer_name(row["layer"]) for row in found["runs"][keys[0]]["layers"]]
+    layers = [str(row["layer"]) for row in found["runs"][keys[0]]["layers"]]
     lines += ["", "Agreement at share masked, layer by layer:", *table(["", *layers], rows)]
     for recipe, steps in paper.STEPS.items():
         runs = {kind: found["runs"][f"{kind}-{recipe}"] for kind in KINDS}
@@ -151,7 +151,7 @@ def _published(found: Mapping[str, Any]) -> list[str]:
         lost = {kind: run["collapsed"] for kind, run in runs.items()}
         n_layers = len(runs["input"]["layers"])
         said = "; ".join(f"{KINDS[kind]}: {len(each)} of {n_layers} layers" for kind, each in lost.items())
-        lines += paragraph(
+        lines += passage(
             f"**{recipe}** was trained for {trained['steps']:,} steps here, not for its own {steps:,}: less than its"
             f" authors gave it. Margin {trained['margin']} nats, penalty “{trained['penalty']}”, probe"
             f" “{trained['probe']}”. Collapsed: {said}."
@@ -161,7 +161,7 @@ def _published(found: Mapping[str, Any]) -> list[str]:
     cost = found["runs"]["input-0"]["settings"]["everything_masked_in_nats"]
     saved, excess = found["n_tokens"] / found["n_texts"], top["divergence"] - margin
     visits = run["settings"]["recipe"]["steps"] / len(run["layers"])
-    lines += paragraph(
+    lines += passage(
         f"Why the printed settings collapse on this model: with the mask token for every word the output moves by"
         f" {cost:.2f} nats, but against a learned baseline {percent(top['masked'])} of the inputs are masked at the top"
         f" for {top['divergence']:.2f} nats, only {excess:.2f} more than the margin of {margin}. The penalty counts"
@@ -177,7 +177,7 @@ def _published(found: Mapping[str, Any]) -> list[str]:
 
 def stability_tables(found: Mapping[str, Any]) -> list[str]:
     lines = ["", "### Stability over five seeds"]
-    lines += paragraph(
+    lines += passage(
         "The standard deviation over seeds of the keep probability of each token at each layer, averaged over all dev"
         " sentences. A seed changes the first weights, the held-out sentences, the batches and the noise."
     )
@@ -212,17 +212,17 @@ def section_figures(found: Mapping[str, Any], figures: Path, page: Path) -> list
     own = found["figures"]
     one, how = own["figure_5"], own["figure_5"]["settings"]
     lines = ["", "## Figures 5 to 8"]
-    lines += paragraph(
+    lines += passage(
         f"**Figure 5.** “{one['sentence']}”, predicted {one['predicted']}; every column divided by its largest value."
         f" {how['steps']} steps each; statistics of {how['statistics_texts']} training sentences. Attention has no"
         " value below the first block (grey). At the last layer the model reads [CLS] alone; it scores highest there"
         f" by: {', '.join(_methods_that_find_cls(one))}."
     )
     lines += picture(page_figures.figure_5(one, figures), page, "Figure 5")
-    lines += paragraph("**Figure 6.** Keep probability of the special tokens as hidden states, all of dev, seed 0.")
+    lines += passage("**Figure 6.** Keep probability of the special tokens as hidden states, all of dev, seed 0.")
     lines += picture(page_figures.figure_6(own["hidden_special_by_layer"], figures), page, "Figure 6")
     masks = {name: _mean(one["maps"][name]["scores"]) for name in page_figures.WITHOUT_AMORTISATION}
-    lines += paragraph(
+    lines += passage(
         "**Figure 7.** The same sentence, keep probabilities. Without amortisation a learned baseline takes the"
         f" sentence's place: mean keep probability {masks['per text, hidden, learned baseline']:.2f}, against"
         f" {masks['per text, hidden, zero baseline']:.2f} with a zero baseline, where no pattern shows;"
@@ -231,7 +231,7 @@ def section_figures(found: Mapping[str, Any], figures: Path, page: Path) -> list
         f" {how['per_text_learned_baseline_rate']}."
     )
     lines += picture(page_figures.figure_7(one, figures), page, "Figure 7")
-    lines += paragraph(
+    lines += passage(
         "**Figure 8.** Layers that keep a token (keep probabilities added up), all of dev, seed 0: dot the mean, thick"
         " line its 95 % interval over sentences, thin line one standard deviation; number of tokens in brackets."
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from masking import collapsed_layers
 from page_models import points_gained, section_models
-from wording import agreement_at, bullet, layer_name, paragraph, table
+from wording import agreement_at, bullet, passage, table
 
 OPEN = 0.01  # a layer that masks less is stuck open
 
@@ -20,7 +20,7 @@ def section_sweep(found: Mapping[str, Any], largest: Mapping[str, float]) -> lis
         largest: the share of each model's commonest answer, which tells a collapsed layer.
     """
     lines = ["", "## Which settings earn what"]
-    lines += paragraph(found["about"] + " A cell: agreement at share masked, on dev.")
+    lines += passage(found["about"] + " A cell: agreement at share masked, on dev.")
     of_recipes, of_models = found["rounds"][:4], found["rounds"][4:]
     runs = {run["name"]: run for one in of_recipes for run in one["runs"]}
     rows = []
@@ -42,7 +42,7 @@ def section_sweep(found: Mapping[str, Any], largest: Mapping[str, float]) -> lis
         ["run", "model", "kind", "changed settings", "top entry", "mean over entries", "stuck open", "collapsed"], rows
     )
     layers = found["rounds"][0]["layers"]
-    lines += paragraph(
+    lines += passage(
         "Rounds 1 and 2 ran before a fault of ours was mended: on the GPU the biases of the probes' first layer were"
         " read from a cache of half-precision casts, so that training did not see what it did to them. They chose what"
         " to try next; everything reported above was fitted after the fault was mended. In rounds 1 to 3 a step trained"
@@ -71,13 +71,13 @@ def _lessons(runs: Mapping[str, Any], layers: Sequence[Any], largest: Mapping[st
         f"""Bounded probes, the form of round 1, get stuck open: 1h1 masks nothing at layers {stuck}. 1h3 (bounded) and
         1h6 (plain) differ in this alone: {at["1h3"]} and {at["1h6"]}, with less than 10 %
         masked at {nearly["1h3"]} and {nearly["1h6"]} layers.""",
-        f"""One margin for all layers of input probes is spent at once: 2i1 masks {first["2i1"]:.2f} at the words,
+        f"""One margin for all layers of input probes is spent at once: 2i1 masks {first["2i1"]:.2f} at the embeddings,
         {top["2i1"]:.2f} at the top, agreeing {same["2i1"]:.3f}. With a margin that rises from 0.4 of itself at the
-        words 2i2 agrees {same["2i2"]:.3f}, but still masks the same at the words ({first["2i2"]:.2f}) as at the top
-        ({top["2i2"]:.2f}): gates above that have run far open learn nothing any more.""",
+        embeddings 2i2 agrees {same["2i2"]:.3f}, but still masks the same at the embeddings ({first["2i2"]:.2f}) as at
+        the top ({top["2i2"]:.2f}): gates above that have run far open learn nothing any more.""",
         f"""In round 3, with logits beyond ±5 pulled back, a margin that rises from 0.3 and the fault mended, 3f2i goes
-        from {first["3f2i"]:.2f} at the words to {top["3f2i"]:.2f} at the top, agreeing {same["3f2i"]:.3f}. Which of the
-        three frees the gates these runs cannot tell.""",
+        from {first["3f2i"]:.2f} at the embeddings to {top["3f2i"]:.2f} at the top, agreeing {same["3f2i"]:.3f}. Which
+        of the three frees the gates these runs cannot tell.""",
         f"""A rectified constraint, as in GraphMask, earns little: 3g2i {at["3g2i"]} against 3f2i
         {at["3f2i"]}; 3k2h {at["3k2h"]} against 3h2h {at["3h2h"]}.""",
         f"""Hard gates with a straight-through gradient cost agreement: 1i4 {at["1i4"]} against 1i3
@@ -105,10 +105,10 @@ def _lessons_of_round_4(runs: Mapping[str, Any], two_seed_sd: Mapping[str, float
 
 
 def _open_layers(run: Mapping[str, Any], layers: Sequence[Any], below: float = OPEN) -> list[str]:
-    return [layer_name(layer) for layer, share in zip(layers, run["dev"]["masked"], strict=True) if share < below]
+    return [str(layer) for layer, share in zip(layers, run["dev"]["masked"], strict=True) if share < below]
 
 
 def _collapsed(run: Mapping[str, Any], layers: Sequence[Any], largest: float) -> list[str]:
     found = zip(layers, run["dev"]["agreement"], run["dev"]["masked"], strict=True)
     rows = [{"layer": layer, "masked": masked, "agreement": {"value": same}} for layer, same, masked in found]
-    return [layer_name(layer) for layer in collapsed_layers(rows, largest)]
+    return [str(layer) for layer in collapsed_layers(rows, largest)]

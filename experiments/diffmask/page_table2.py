@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wording import paragraph, table
+from wording import passage, table
 
 COLUMNS = ("precision", "recall", "f1", "sparsity", "optimality")
 
@@ -13,13 +13,13 @@ COLUMNS = ("precision", "recall", "f1", "sparsity", "optimality")
 def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Masks fitted to single sentences against the exact optimum, for each model there is a file of."""
     lines = ["", "## Masks fitted to single sentences (Table 2)"]
-    lines += paragraph(
+    lines += passage(
         "The paper gives no step sizes, and not how gates become sets. Settings were chosen on training sentences with"
         " the GRU, among some sixty; BERT takes them over."
     )
     for own in found.values():
         search = own["search"]
-        lines += paragraph(
+        lines += passage(
             f"**{own['model']['name']}** (accuracy {own['model']['accuracy']:.3f}): {search['short_enough']:,} of"
             f" {search['sentences_in_all']:,} {own['split']} sentences have at most {search['longest']} word pieces;"
             f" {_taken(search)} {search['not_solved']:,} were not solved within"

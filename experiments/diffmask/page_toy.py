@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wording import paragraph, percent, picture, table
+from wording import passage, percent, picture, table
 
 
 def section_toy(found: Mapping[str, Any], figures: Path, page: Path) -> list[str]:
     lines = ["", "## The digit-counting task (Table 1, Figures 3 and 12)"]
     accuracy = [run["accuracy"] for run in found["runs"]]
-    lines += paragraph(
+    lines += passage(
         f"{found['about']}. Seeds {', '.join(map(str, found['seeds']))}; {found['n_texts']:,} texts,"
         f" {found['n_held_out']:,} held out; accuracy of the models {min(accuracy):.4f} to {max(accuracy):.4f};"
         f" {found['seconds']:.0f} s on {found['machine']['cores']} cores for the whole table."
@@ -32,7 +32,7 @@ def section_toy(found: Mapping[str, Any], figures: Path, page: Path) -> list[str
         for name, row in found["table"].items()
     ]
     lines += table(["method", "paper: KL / JS", "notebook: KL / JS", "KL", "JS", "texts without any score"], rows)
-    lines += paragraph("± is the standard deviation over seeds.")
+    lines += passage("± is the standard deviation over seeds.")
     for number in (3, 12):
         path = figures / f"toy-figure-{number}.png"
         if path.exists():

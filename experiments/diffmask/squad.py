@@ -8,16 +8,15 @@ among those that fit into 256 tokens with their passage; gates are deterministic
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import command
 import numpy as np
+import part_of_speech
 import squad_figures
 import torch
 from masking import by_layer, mask_all, mean_with_interval, records, settings_of, two_readings, write
@@ -25,8 +24,7 @@ from masking import by_layer, mask_all, mean_with_interval, records, settings_of
 import whence
 from whence.data import Example, read
 from whence.learned.diffmask.analyses import answers_kept, keep_by_layer, layers_kept
-from whence.learned.diffmask.token_groups import Groups, part_of_speech_groups, special_token_groups
-from whence.part_of_speech import Tagger
+from whence.learned.diffmask.token_groups import Groups, Tagger, part_of_speech_groups, special_token_groups
 
 KINDS = ("input", "hidden")
 LONGEST = 256  # tokens: what the model reads, so that fine-tuning left longer ones out
@@ -44,8 +42,8 @@ def fitting(model: whence.LayeredModel, examples: Sequence[Example]) -> list[Exa
 def answer_tokens(explanation: whence.Explanation, start: int, text: str) -> list[int]:
     """Positions of the tokens of the passage that lie in an answer."""
     return [
-        place
-        for place, token in enumerate(explanation.tokens)
+        position
+        for position, token in enumerate(explanation.tokens)
         if token.segment == 1 and not token.special and token.start < start + len(text) and token.end > start
     ]
 
@@ -66,8 +64,8 @@ def role_groups(explanation: whence.Explanation, example: Example) -> Groups:
     gold = set(answer_tokens(explanation, example.answers[0].start, example.answers[0].text))
     answer = "gold answer" if is_right(explanation, example) else "gold answer, model wrong"
     return [
-        None if token.special else answer if place in gold else ("question", "passage")[token.segment]
-        for place, token in enumerate(explanation.tokens)
+        None if token.special else answer if position in gold else ("question", "passage")[token.segment]
+        for position, token in enumerate(explanation.tokens)
     ]
 
 
@@ -141,7 +139,7 @@ def measured(
 ) -> dict[str, Any]:
     texts = [(example.text, example.pair or "") for example in examples]
     _, found = mask_all(model, probes, [model.encode(*text) for text in texts])
-    tagger = Tagger.load(data_dir)
+    tagger = part_of_speech.universal_tagger(part_of_speech.Tagger.load(data_dir))
     report: dict[str, Any] = {}
     for kind, own in probes.items():
         explanations = whence.explain(model, texts, "diffmask", probes=own)
@@ -159,13 +157,9 @@ def measured(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser = command.options(__doc__)
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="of dev, spread over all by chance")
     parser.add_argument("--search-budget", type=int, default=squad_figures.BUDGET)
-    parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
     started = time.process_time()
@@ -175,9 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     drawn = read("squad", data_dir=args.data_dir, split="validation", limit=args.questions, seed=0)
     examples = fitting(model, drawn)
     report = {
-        "intervals": "95 %, bootstrap over questions, 1,000 resamples",
-        "hardware": f"cpu ({platform.machine()}), threads: {args.threads}",
-        "versions": {name: version(name) for name in ("whence", "torch", "transformers")},
+        **command.about("questions", args.threads),
         "model": json.loads((args.work / "squad" / "results.json").read_text()),
         "n_drawn": len(drawn),
         "n_texts": len(examples),

@@ -11,15 +11,13 @@ them).
 
 from __future__ import annotations
 
-import argparse
 import json
-import platform
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+import command
 import numpy as np
 import sst_figures
 import torch
@@ -128,8 +126,8 @@ def lost_by_chance(
     A masked text whose answer changes need not be a worse one; this says what to expect if changes are blind.
     """
     logits = np.zeros((len(encodings), 5))
-    for places in batches(encodings, usual_batch_tokens(model)):
-        logits[places] = model.states(model.collate([encodings[place] for place in places])).logits.numpy()
+    for indices in batches(encodings, usual_batch_tokens(model)):
+        logits[indices] = model.states(model.collate([encodings[index] for index in indices])).logits.numpy()
     whole, generator = logits.argmax(axis=1), np.random.default_rng(0)
     noise = generator.normal(size=(NOISES, *logits.shape))
     once = np.ones((1, len(gold)))
@@ -239,20 +237,12 @@ def embedded(name: str, examples: Sequence[Example]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser = command.options(__doc__)
     parser.add_argument("--only", choices=["sst", "sst_gaps", "sentiment"], help="one of the three files")
     parser.add_argument("--limit", type=int, help="texts, for a trial")
-    parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
-    about = {
-        "intervals": "95 %, bootstrap over texts, 1,000 resamples",
-        "hardware": f"cpu ({platform.machine()}), threads: {args.threads}",
-        "versions": {name: version(name) for name in ("whence", "torch", "transformers")},
-    }
+    about = command.about("texts", args.threads)
     for file, name in (("sst", PLAIN), ("sst_gaps", GAPS)):
         if args.only in (None, file):
             started = time.process_time()

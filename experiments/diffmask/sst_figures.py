@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import part_of_speech
 from masking import records
 
 import whence
@@ -16,12 +17,13 @@ from whence.learned.diffmask.analyses import keep_by_layer, layers_kept
 from whence.learned.diffmask.per_example import DIFFMASK_PER_TEXT
 from whence.learned.diffmask.token_groups import (
     SENTIMENTS,
+    Tagger,
     part_of_speech_groups,
     sentiment_groups,
+    spaced_spans,
     special_token_groups,
 )
 from whence.methods.state_statistics import StateStatistics
-from whence.part_of_speech import Tagger, spaced_spans
 
 SENTENCE = "A fast , funny , highly enjoyable movie ."
 STEPS = 50  # of the methods that search by gradient descent, as published for this task
@@ -37,7 +39,9 @@ def numbers(
     everywhere = ("embeddings", *range(model.n_layers + 1))
     return {
         "figure_5": one_sentence(model, probes, data_dir, everywhere),
-        **groups_of_tokens(model, probes, dev, Tagger.load(data_dir)),
+        **groups_of_tokens(
+            model, probes, dev, part_of_speech.universal_tagger(part_of_speech.Tagger.load(data_dir), spaced_spans)
+        ),
     }
 
 
@@ -95,7 +99,7 @@ def groups_of_tokens(
     found: dict[str, Any] = {}
     for kind, own in probes.items():
         explanations = whence.explain(model, [example.text for example in dev], "diffmask", probes=own)
-        speech = [part_of_speech_groups(each, tagger, spaced_spans) for each in explanations]
+        speech = [part_of_speech_groups(each, tagger) for each in explanations]
         sentiment = [
             sentiment_groups(each, example.token_labels or ()) for each, example in zip(explanations, dev, strict=True)
         ]

@@ -96,11 +96,11 @@ def train_gru(data_dir: Path, device: str, width: int | None, epochs: int, seed:
     optimiser = torch.optim.AdamW(trained, lr=1e-3, weight_decay=0.01)
     module.train()
     for _ in range(epochs):
-        order = sorted(torch.randperm(len(encodings)).tolist(), key=lambda place: len(encodings[place]) // 4)
+        order = sorted(torch.randperm(len(encodings)).tolist(), key=lambda index: len(encodings[index]) // 4)
         chunks = [order[first : first + 64] for first in range(0, len(order), 64)]
         for chunk in torch.randperm(len(chunks)).tolist():
-            inputs = model.collate([encodings[place] for place in chunks[chunk]])
-            gold = torch.tensor([int(examples[place].label or 0) for place in chunks[chunk]], device=device)
+            inputs = model.collate([encodings[index] for index in chunks[chunk]])
+            gold = torch.tensor([int(examples[index].label or 0) for index in chunks[chunk]], device=device)
             loss = nn.functional.cross_entropy(module(inputs.ids, inputs.mask), gold)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -114,9 +114,9 @@ def accuracy(model: whence.LayeredModel, data_dir: Path, split: str) -> float:
     examples = read("sst5", data_dir=data_dir, split=split)
     encodings = [model.encode(example.text) for example in examples]
     right = 0
-    for places in batches(encodings, usual_batch_tokens(model)):
-        said = model.states(model.collate([encodings[place] for place in places])).logits.argmax(dim=-1).tolist()
-        right += sum(guess == examples[place].label for guess, place in zip(said, places, strict=True))
+    for indices in batches(encodings, usual_batch_tokens(model)):
+        said = model.states(model.collate([encodings[index] for index in indices])).logits.argmax(dim=-1).tolist()
+        right += sum(guess == examples[index].label for guess, index in zip(said, indices, strict=True))
     return right / len(examples)
 
 
@@ -125,14 +125,14 @@ def moved_by(model: whence.LayeredModel, texts: Sequence[str], kept: Sequence[se
     """The divergence of each text's output when only some of its tokens are kept."""
     encodings = [model.encode(text) for text in texts]
     moved = np.zeros(len(texts))
-    for places in batches(encodings, usual_batch_tokens(model)):
-        inputs = model.collate([encodings[place] for place in places])
+    for indices in batches(encodings, usual_batch_tokens(model)):
+        inputs = model.collate([encodings[index] for index in indices])
         states = model.states(inputs)
         keep = torch.zeros(inputs.ids.shape)
-        for row, place in enumerate(places):
-            keep[row, sorted(kept[place])] = 1
+        for row, index in enumerate(indices):
+            keep[row, sorted(kept[index])] = 1
         changed = model.resume("embeddings", states.embeddings * keep[..., None].to(states.embeddings), inputs)
-        moved[places] = model.reading.divergence(states.logits, changed, inputs.mask).cpu().numpy()
+        moved[indices] = model.reading.divergence(states.logits, changed, inputs.mask).cpu().numpy()
     return moved
 
 
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     n_short = len(short)
     if args.limit is not None and args.limit < len(short):
         chosen = np.random.default_rng(0).choice(len(short), args.limit, replace=False)
-        short = [short[place] for place in sorted(chosen.tolist())]
+        short = [short[index] for index in sorted(chosen.tolist())]
     print(f"model ready in {trained:.0f} s; {len(short)} of {len(sentences)} sentences", flush=True)
 
     started = time.perf_counter()

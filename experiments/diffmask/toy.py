@@ -84,7 +84,7 @@ def searched_erasure(trained: Trained, texts: Sequence[str]) -> Scores:
 
 
 def with_extra_alpha(question: whence.Question, *, steps: int = 100) -> whence.Scores:
-    """The released code's integrated gradients: each gradient on the path is multiplied by its place on the path."""
+    """The released code's integrated gradients: each gradient on the path is multiplied by its position on the path."""
     values = []
     for layer in question.layers:
         h = question.states.at(layer).detach()

@@ -10,6 +10,7 @@ import numpy as np
 from toy_task import Example
 
 import whence
+from whence.render.figure_file import write_figure
 
 GROUPS = {"the first digit asked about": "#2b6cb0", "the second": "#c05621", "any other": "#a0aec0"}
 
@@ -33,7 +34,6 @@ def draw(found: Mapping[str, Any], folder: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    folder.mkdir(parents=True, exist_ok=True)
     example = found["figure_3"]
     digits, panels = example["digits"], example["shares"]
     figure, axes = plt.subplots(1, len(panels), figsize=(1.9 * len(panels), 2.4), sharey=True, layout="constrained")
@@ -45,8 +45,7 @@ def draw(found: Mapping[str, Any], folder: Path) -> None:
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("share of the score")
     figure.suptitle("Are there more {} than {}?".format(*example["query"]), fontsize=9)
-    figure.savefig(folder / "toy-figure-3.png", dpi=150)
-    plt.close(figure)
+    write_figure(figure, folder / "toy-figure-3.png", dpi=150)
 
     figure, ax = plt.subplots(figsize=(4.2, 3.6), layout="constrained")
     for group, points in found["figure_12"].items():
@@ -55,5 +54,4 @@ def draw(found: Mapping[str, Any], folder: Path) -> None:
     ax.set_ylabel("second neuron")
     ax.legend(fontsize=7, markerscale=3, frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
-    figure.savefig(folder / "toy-figure-12.png", dpi=150)
-    plt.close(figure)
+    write_figure(figure, folder / "toy-figure-12.png", dpi=150)

@@ -82,9 +82,9 @@ class DigitTokenizer:
         if found is None or pair is not None:
             raise whence.InputError(f"{text!r} asks nothing about digits", "write it like '8 1: 8 8 3'")
         tokens = []
-        for place, start in enumerate(range(5, len(text), 2)):
+        for word, start in enumerate(range(5, len(text), 2)):
             number = int(found[1] + found[2] + text[start])
-            tokens.append(whence.Token(text[start], number, start, start + 1, word=place))
+            tokens.append(whence.Token(text[start], number, start, start + 1, word=word))
         return Encoding(text, None, tuple(tokens), {})
 
 

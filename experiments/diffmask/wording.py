@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import textwrap
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-WIDTH = 120
+sys.path.append(str(Path(__file__).parents[1]))  # where page_writing is
+
+from page_writing import bullet, mean, paragraph
+
+__all__ = [
+    "agreement_at", "between", "bullet", "layer_names", "mean", "passage", "percent", "picture", "points",
+    "table", "verdict", "with_sd",
+]  # fmt: skip
 
 
-def paragraph(text: str) -> list[str]:
-    return ["", *textwrap.wrap(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False)]
+def passage(text: str) -> list[str]:
+    """A paragraph after an empty line."""
+    return ["", *paragraph(text)]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -38,20 +46,10 @@ def percent(value: float, digits: int = 1) -> str:
     return f"{100 * value:.{digits}f} %"
 
 
-def bullet(text: str) -> list[str]:
-    return textwrap.wrap(
-        f"- {' '.join(text.split())}", WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
-
-
 def with_sd(number: Mapping[str, Any], scale: float = 1.0, digits: int = 3) -> str:
     """A mean over seeds with the standard deviation over them."""
     sd = "" if number.get("sd") is None else f" ± {scale * number['sd']:.{digits}f}"
     return f"{scale * number['value']:.{digits}f}{sd}"
-
-
-def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def agreement_at(part: Mapping[str, Sequence[float]]) -> str:
@@ -59,12 +57,8 @@ def agreement_at(part: Mapping[str, Sequence[float]]) -> str:
     return f"{mean(part['agreement']):.3f} at {mean(part['masked']):.3f}"
 
 
-def layer_name(layer: Any) -> str:
-    return "embeddings" if layer == "embeddings" else str(layer)
-
-
 def layer_names(layers: Sequence[Any]) -> str:
-    return ", ".join(map(layer_name, layers)) or "none"
+    return ", ".join(map(str, layers)) or "none"
 
 
 def verdict(met: bool) -> str:

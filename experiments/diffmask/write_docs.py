@@ -21,7 +21,7 @@ from page_sst import KINDS, section_embedded, section_figures, section_five_clas
 from page_sweep import section_sweep
 from page_table2 import section_table_2
 from page_toy import section_toy
-from wording import between, paragraph, percent, points, table, verdict, with_sd
+from wording import between, passage, percent, points, table, verdict, with_sd
 
 ROOT = Path(__file__).parents[2]
 FILES = ("sst", "sst_gaps", "sentiment", "squad", "toy", "table2_gru", "table2_bert", "sweep")
@@ -67,12 +67,12 @@ def page(found: Mapping[str, Any], out: Path) -> list[str]:
 
 def opening(found: Mapping[str, Any]) -> list[str]:
     lines = ["# DiffMask, tried again"]
-    lines += paragraph(
+    lines += passage(
         """Made by `experiments/diffmask/write_docs.py` from the files in its folder `results/`. DiffMask (De Cao et
         al., 2020) trains small probes that read a model's states and say which inputs, or which hidden states, it can
         do without. Here it runs on the embedded encoder (a BERT of six layers) and on models fine-tuned from it.
-        “Entries” are the places that probes look at: the words, the embedding output (0) and the output of each block.
-        Gates are deterministic: a token is kept iff it is likelier kept than not."""
+        “Entries” are the layers that probes look at: the word embeddings, the embedding output (0) and the output of
+        each block. Gates are deterministic: a token is kept iff it is likelier kept than not."""
     )
     lines += [
         "",
@@ -89,7 +89,7 @@ def opening(found: Mapping[str, Any]) -> list[str]:
     some = next((found[name] for name in ("sst", "sentiment", "squad") if name in found), None)
     if some is not None:
         versions = ", ".join(f"{package} {number}" for package, number in some["versions"].items())
-        lines += paragraph(f"Intervals in brackets: {some['intervals']}. Measured on {some['hardware']}; {versions}.")
+        lines += passage(f"Intervals in brackets: {some['intervals']}. Measured on {some['hardware']}; {versions}.")
     return lines
 
 
@@ -239,7 +239,7 @@ def settings(found: Mapping[str, Any]) -> list[str]:
         margins, seconds = ([run[key] for run in runs] for key in ("margin_in_nats", "seconds"))
         rows.append(["; ".join(names), n_texts, _span(margins, 3), _span(seconds, 0), *cells])
     lines = ["", "## Settings of every run"]
-    lines += paragraph("The same in all runs: " + ", ".join(f"{name} {value}" for name, value in same.items()) + ".")
+    lines += passage("The same in all runs: " + ", ".join(f"{name} {value}" for name, value in same.items()) + ".")
     head = ["probes", "training texts", "margin in nats", "seconds on one H200, shared", *shown]
     return lines + table(head, rows)
 

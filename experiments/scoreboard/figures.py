@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from whence.render.figure_file import write_figure
+
 SMALL = 8
 BEST, OTHER, CONTROL = "#1f5fa8", "#444444", "#a0a0a0"
 
@@ -16,19 +18,19 @@ def draw_board(board: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    places = board["rankings"]["faithfulness"]
-    names = [place["entry"] for place in places]
+    ranking = board["rankings"]["faithfulness"]
+    names = [ranked["entry"] for ranked in ranking]
     colours = [
-        BEST if place["entry"] in board["verdict"]["believe"] else OTHER if place["ranks"][0] else CONTROL
-        for place in places
+        BEST if ranked["entry"] in board["verdict"]["believe"] else OTHER if ranked["ranks"][0] else CONTROL
+        for ranked in ranking
     ]
     figure, (left, right) = pyplot.subplots(
         1, 2, figsize=(8, 0.9 + 0.23 * len(names)), sharey=True, width_ratios=(3, 2), layout="constrained"
     )
-    for row, (place, colour) in enumerate(zip(places, colours, strict=True)):
-        left.plot([place["low"], place["high"]], [row, row], color=colour, linewidth=1.6)
-        left.plot(place["mean"], row, "o", color=colour, markersize=4)
-        passes = passes_a_text(board, place["entry"])
+    for row, (ranked, colour) in enumerate(zip(ranking, colours, strict=True)):
+        left.plot([ranked["low"], ranked["high"]], [row, row], color=colour, linewidth=1.6)
+        left.plot(ranked["mean"], row, "o", color=colour, markersize=4)
+        passes = passes_per_text(board, ranked["entry"])
         if passes is not None:
             right.plot(passes, row, "o", color=colour, markersize=4)
     left.axvline(0, color=CONTROL, linewidth=0.6)
@@ -37,18 +39,16 @@ def draw_board(board: dict[str, Any], path: Path) -> None:
     left.set_xlabel("faithfulness, with its 95 % interval", fontsize=SMALL)
     right.set_xscale("log")
     right.xaxis.set_major_formatter("{x:g}")
-    right.set_xlabel("passes a text, a backward one counted as two", fontsize=SMALL)
+    right.set_xlabel("passes per text, a backward one counted as two", fontsize=SMALL)
     for axes in (left, right):
         axes.tick_params(labelsize=SMALL, length=2)
         axes.grid(axis="y", color="#eeeeee", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
-    pyplot.close(figure)
+    write_figure(figure, path, dpi=130)
 
 
-def passes_a_text(board: dict[str, Any], entry: str) -> float | None:
+def passes_per_text(board: dict[str, Any], entry: str) -> float | None:
     """Forward passes and twice the backward ones; None where an entry came from elsewhere and did not say."""
     forwards, backwards = (board["means"].get(metric, {}).get(entry) for metric in ("forwards", "backwards"))
     if forwards is None:

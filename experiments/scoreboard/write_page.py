@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import textwrap
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from figures import draw_board
+
+sys.path.append(str(Path(__file__).parents[1]))  # where page_writing is
+
+from page_writing import bullet, mean, paragraph
 
 ROOT = Path(__file__).parents[2]
 TITLES = {
@@ -58,7 +62,7 @@ def main(given: argparse.Namespace) -> None:
 
 def opening(boards: Mapping[str, Any]) -> list[str]:
     return [
-        *wrapped(
+        *paragraph(
             "The methods of whence on models and texts of several kinds, under one protocol. Made by "
             "`experiments/scoreboard/write_page.py` from the files in its folder `results/`. What each column says is "
             "defined in [metrics.md](metrics.md). Ranks that the texts leave open are given as a range; *random* and "
@@ -74,7 +78,7 @@ def across(boards: Mapping[str, Any]) -> list[str]:
     if len(boards) < 2:
         return []
     ranks = {
-        name: {place["entry"]: place["ranks"] for place in board["rankings"]["faithfulness"] if place["ranks"][0]}
+        name: {ranked["entry"]: ranked["ranks"] for ranked in board["rankings"]["faithfulness"] if ranked["ranks"][0]}
         for name, board in boards.items()
     }
     methods = sorted(
@@ -91,15 +95,15 @@ def across(boards: Mapping[str, Any]) -> list[str]:
     believed = [set(board["verdict"]["believe"]) for board in boards.values()]
     flagged = [method for method in methods if any(method in board["flagged"] for board in boards.values())]
     lines += ["", "Ranks by faithfulness."]
-    lines += wrapped(
+    lines += paragraph(
         f"On every board nobody is surely more faithful than {listed(first)}." if first else
         "No method is among the most faithful on every board: the answer depends on the model and the texts."
     )  # fmt: skip
     always = [method for method in everywhere if all(method in each for each in believed)]
     if always and always != first:
-        lines += wrapped(f"To be believed on every board: {listed(always)}.")
+        lines += paragraph(f"To be believed on every board: {listed(always)}.")
     if flagged:
-        lines += wrapped(f"Found to ignore the model on some board: {listed(flagged)}.")
+        lines += paragraph(f"Found to ignore the model on some board: {listed(flagged)}.")
     return lines
 
 
@@ -109,30 +113,30 @@ def section(board: Mapping[str, Any], about: str, picture: str) -> list[str]:
     chosen = board["settings"].get("n_held_out", 0) if chose else 0
     held_out = f", layers chosen on {chosen} others" if chosen else ""
     lines = [f"**{verdict['answer']}**", ""]
-    lines += wrapped(f"{about} {board['n_texts']} texts{held_out}, `{board['model']['id']}`.")
+    lines += paragraph(f"{about} {board['n_texts']} texts{held_out}, `{board['model']['id']}`.")
     lines += [""]
     for reason in verdict["reasons"]:
-        lines += textwrap.wrap(reason, 118, initial_indent="- ", subsequent_indent="  ")
+        lines += bullet(reason)
     columns = [metric for metric in COLUMNS if metric in board["means"]]
     lines += ["", picture, "", f"| rank | method | layer | {' | '.join(COLUMNS[metric] for metric in columns)} |"]
     lines.append("|---:|---|---|" + "---:|" * len(columns))
     layers = {entry["name"]: entry["layer"] for entry in board["entries"]}
-    for place in board["rankings"]["faithfulness"]:
-        rank = rank_of(place["ranks"]) if place["ranks"][0] else ""
-        name = place["entry"] if place["ranks"][0] else f"*{place['entry']}*"
-        flag = " (ignores the model)" if place["ranks"][0] and place["entry"] in board["flagged"] else ""
-        cells = [cell(board["means"][metric][place["entry"]], metric) for metric in columns]
-        lines.append(f"| {rank} | {name}{flag} | {layers[place['entry']]} | {' | '.join(cells)} |")
+    for ranked in board["rankings"]["faithfulness"]:
+        rank = rank_of(ranked["ranks"]) if ranked["ranks"][0] else ""
+        name = ranked["entry"] if ranked["ranks"][0] else f"*{ranked['entry']}*"
+        flag = " (ignores the model)" if ranked["ranks"][0] and ranked["entry"] in board["flagged"] else ""
+        cells = [cell(board["means"][metric][ranked["entry"]], metric) for metric in columns]
+        lines.append(f"| {rank} | {name}{flag} | {layers[ranked['entry']]} | {' | '.join(cells)} |")
     budgets = [
         f"{entry['name']} ({', '.join(f'{option} {value}' for option, value in entry['options'].items())})"
         for entry in board["entries"]
         if entry["options"]
     ]
     if budgets:
-        lines += ["", *wrapped(f"With other options than by default: {', '.join(budgets)}.")]
+        lines += ["", *paragraph(f"With other options than by default: {', '.join(budgets)}.")]
     if board["left_out"]:
         left_out = "; ".join(f"{name}: {reason}" for name, reason in board["left_out"].items())
-        lines += ["", *wrapped(f"Not on this board: {left_out}.")]
+        lines += ["", *paragraph(f"Not on this board: {left_out}.")]
     return lines
 
 
@@ -150,16 +154,8 @@ def cell(found: Mapping[str, float] | None, metric: str) -> str:
     return f"{found['mean']:.2f}"
 
 
-def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
 def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def wrapped(sentence: str) -> list[str]:
-    return textwrap.wrap(sentence, 120)
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ def _sparsity_and_states(results: Results, data: Sequence[str]) -> str:
                 )
             )
     return (
-        "**Sparse attention agrees more with the importance of states**: sparsemax has the larger τ than softmax in "
-        f"{in_order(raw)} cells (paper: 5 of 6). Less what ties alone explain, it is larger in "
+        "**Sparse attention ranks words more like the importance of states**: sparsemax has the larger τ than softmax "
+        f"in {in_order(raw)} cells (paper: 5 of 6). Less what ties alone explain, it is larger in "
         f"{in_order(beyond_ties)}: words with zero weight have zero gradient by construction."
     )
 
@@ -56,8 +56,8 @@ def _sparsity_and_inputs(results: Results, data: Sequence[str]) -> str:
         for quantity in ("tau g_x", "tau D_x")
     ]
     return (
-        "**Sparse attention agrees less with the importance of inputs** (Figure 3): sparsemax has the smaller τ in "
-        f"{in_order(cells)} cells (paper: 7 of 12)."
+        "**Sparse attention ranks words less like the importance of inputs** (Figure 3): sparsemax has the smaller τ "
+        f"in {in_order(cells)} cells (paper: 7 of 12)."
     )
 
 

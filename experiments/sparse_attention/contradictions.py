@@ -74,8 +74,8 @@ def _c3(results: Results, data: Sequence[str]) -> str:
         ]
         said.append(f"{NAMES[encoder]} {in_order(cells)}")
     return (
-        "**C3.** Figure 4 claims that attention agrees more with leave-one-out of states than of inputs in "
-        "all models; the "
+        "**C3.** Figure 4 claims that attention has a higher rank correlation with leave-one-out of states than "
+        "of inputs in all models; the "
         f"paper's own Table 6 has it so in 1 of 6 Transformer cells. Here (removal at the attention): "
         f"{', '.join(said)}."
     )
@@ -119,7 +119,7 @@ def _c5(results: Results, data: Sequence[str]) -> str:
     }
     said = ", ".join(f"{name} {tau:+.2f}" for name, tau in swept.items()) or "sweep not run"
     return (
-        "**C5.** That agreement with input importance falls with sparsity is shown for IMDb alone; between "
+        "**C5.** That rank correlation with input importance falls with sparsity is shown for IMDb alone; between "
         "sparsemax and "
         f"softmax it falls in 7 of the paper's 12 cells. Here: {in_order(cells)}. Correlation of λ with τ(attention, "
         f"gradient at the inputs): {said}."

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -84,8 +85,8 @@ def _imdb(path: Path) -> Texts:
         those = [row for row in cleaned if row[2] == source]
         order = random.permutation(len(those))
         cut = round(len(those) * 0.8)
-        for part, places in {large: order[:cut], small: order[cut:]}.items():
-            parts[part] = ([those[i][0] for i in places], [those[i][1] for i in places])
+        for part, numbers in {large: order[:cut], small: order[cut:]}.items():
+            parts[part] = ([those[i][0] for i in numbers], [those[i][1] for i in numbers])
     return parts
 
 
@@ -101,7 +102,7 @@ def read(name: str, data_dir: Path) -> Corpus:
     recipe = RECIPES[name]
     parts = recipe.read(data_dir / recipe.file)
     vocabulary = Vocabulary.of(parts["train"][0], fewest_texts=recipe.fewest_texts)
-    documents = {}
+    documents: dict[str, Any] = {}
     for split in SPLITS:
         texts, labels = parts[split]
         lengths = [len(text.split()) for text in texts]

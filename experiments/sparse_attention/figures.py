@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -11,6 +12,8 @@ import numpy as np
 import paper
 from matplotlib import pyplot
 from tables import NAMES, Results, find
+
+from whence.render.figure_file import write_figure
 
 FIGURES = {
     "figure_1": (
@@ -36,8 +39,7 @@ LABELS = ("softmax", *(f"{value:g}" for value in paper.SPARSITIES))
 
 
 def draw(results: Results, folder: Path) -> None:
-    """All figures as SVG: a row an encoder, a column a set; bars are intervals over documents."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """All figures as SVG: one row per encoder, one column per set; bars are intervals over documents."""
     data = [name for name in paper.SETS if any(each["data"] == name for each in results["classifiers"])]
     for name, (quantities, _) in FIGURES.items():
         figure, axes = pyplot.subplots(
@@ -52,30 +54,27 @@ def draw(results: Results, folder: Path) -> None:
             for column, each in enumerate(data):
                 _panel(results, each, encoder, quantities, axes[row, column])
         axes[0, 0].legend(fontsize=7, frameon=False)
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-        pyplot.close(figure)
+        write_figure(figure, folder / f"{name}.svg")
 
 
 def _panel(results: Results, data: str, encoder: str, quantities: dict[str, str], ax: pyplot.Axes) -> None:
     groups = [find(results, data, encoder, projection) for projection in PROJECTIONS]
-    places = [place for place, group in enumerate(groups) if group and "documents" in group]
+    measured = {number: group["documents"] for number, group in enumerate(groups) if group and "documents" in group}
     for (quantity, label), colour in zip(quantities.items(), COLOURS, strict=True):
-        found = {place: groups[place]["documents"][quantity] for place in places}
-        found = {place: each for place, each in found.items() if each["mean"] is not None}
+        found = {number: each[quantity] for number, each in measured.items() if each[quantity]["mean"] is not None}
         means = np.array([each["mean"] for each in found.values()])
         errors = np.abs(np.array([[each["low"], each["high"]] for each in found.values()]).reshape(-1, 2).T - means)
-        style = {"color": colour, "markersize": 3, "linewidth": 0.9, "elinewidth": 0.7, "capsize": 1.5}
-        sweep = [place > 0 for place in found]
+        style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 0.9, "elinewidth": 0.7, "capsize": 1.5}
+        sweep = [number > 0 for number in found]
         ax.errorbar(np.array(list(found))[sweep], means[sweep], yerr=errors[:, sweep], marker="o", label=label, **style)
         alone = [not swept for swept in sweep]
         ax.errorbar(
             np.array(list(found))[alone], means[alone], yerr=errors[:, alone], marker="D", linestyle="", **style
         )
         if quantity.startswith("tau"):
-            nulls = [
-                groups[place]["documents"][quantity.replace("tau", "null")]["mean"] for place in found if place > 0
-            ]
-            ax.plot([place for place in found if place > 0], nulls, color=colour, linestyle=":", linewidth=0.8)
+            sparse = [number for number in found if number > 0]
+            nulls = [measured[number][quantity.replace("tau", "null")]["mean"] for number in sparse]
+            ax.plot(sparse, nulls, color=colour, linestyle=":", linewidth=0.8)
     ax.set_xticks(range(len(LABELS)), LABELS, rotation=90, fontsize=6)
     ax.set_xlim(-0.5, len(LABELS) - 0.5)
     ax.tick_params(labelsize=6, length=2)

@@ -17,10 +17,18 @@ import records
 import torch
 from training_plan import ATTENTION_SPEEDS, RATES, Rates, chosen_rates, setting, training_settings, trial_name
 
-from whence.attention.adversary import AdversarySettings, measure_adversary, train_adversary
-from whence.attention.classifier import AttentionClassifier, ClassifierConfig
-from whence.attention.documents import Documents
-from whence.attention.training import accuracy, predict, roc_auc, train
+from whence.attention import (
+    AdversarySettings,
+    AttentionClassifier,
+    ClassifierConfig,
+    Documents,
+    accuracy,
+    fit,
+    measure_adversary,
+    predict,
+    roc_auc,
+    train_adversary,
+)
 
 COMPARED = ("softmax", "sparsemax")
 CONTROLS = ("none", "untrained", "random_labels")
@@ -103,7 +111,7 @@ def run_adversary(job: Job, frozen: bool, weight: float, means: Means) -> dict[s
         )
         started = time.perf_counter()
         model, n_epochs = train_adversary(base, corpus.train, settings, vectors=corpus.vectors)
-        spent = {"n_epochs": n_epochs, "seconds": time.perf_counter() - started}
+        spent: dict[str, Any] = {"n_epochs": n_epochs, "seconds": time.perf_counter() - started}
         parts = {"dev": corpus.dev, "test": corpus.test}
         found = {name: measure_adversary(base, model, part, settings, **spent) for name, part in parts.items()}
         wanted = paper.TABLE_5[job.encoder, kind][job.data][0]
@@ -131,7 +139,7 @@ def _measured(job: Job, means: Means) -> dict[str, Any]:
     model = _start(job, corpus, means)
     training = None if job.control == "untrained" else _train(model, job, corpus, means)
     if job.compared:
-        model.save(means.work / "models" / job.name, corpus.vocabulary)
+        model.save(means.work / "models" / job.name)
     chances = predict(model, corpus.test)
     record: dict[str, Any] = {
         "job": asdict(job),
@@ -150,7 +158,7 @@ def _measured(job: Job, means: Means) -> dict[str, Any]:
     if job.projection in COMPARED:
         record["influence"] = measures.influence(model, documents, means.batch_tokens)
     if job.compared and job.seed == 0:
-        by_length = sorted(range(len(documents)), key=lambda place: len(documents.ids[place]))
+        by_length = sorted(range(len(documents)), key=lambda row: len(documents.ids[row]))
         shorter = documents.take(by_length[: (len(by_length) + 1) // 2])
         record["forms"] = measures.forms_of_influence(model, _spread(shorter, means.sample), means.batch_tokens)
     record["seconds"] = time.time() - started
@@ -161,7 +169,7 @@ def _spread(documents: Documents, count: int | None) -> Documents:
     """That many of the documents, evenly spread."""
     if count is None or count >= len(documents):
         return documents
-    return documents.take([place * len(documents) // count for place in range(count)])
+    return documents.take([number * len(documents) // count for number in range(count)])
 
 
 def _corpus(job: Job, means: Means) -> corpora.Corpus:
@@ -169,7 +177,7 @@ def _corpus(job: Job, means: Means) -> corpora.Corpus:
     if job.vectors == "random":
         corpus = replace(corpus, vectors=None)
     if means.limit is not None:
-        cut = {split: _spread(getattr(corpus, split), means.limit) for split in corpora.SPLITS}
+        cut: dict[str, Any] = {split: _spread(getattr(corpus, split), means.limit) for split in corpora.SPLITS}
         corpus = replace(corpus, **cut)
     if job.control == "random_labels":
         random = torch.Generator().manual_seed(job.seed)
@@ -181,8 +189,8 @@ def _corpus(job: Job, means: Means) -> corpora.Corpus:
 def _start(job: Job, corpus: corpora.Corpus, means: Means) -> AttentionClassifier:
     """The classifier of a job before training."""
     torch.manual_seed(job.seed)
-    config = ClassifierConfig(len(corpus.vocabulary), job.encoder, projection=job.projection)  # type: ignore[arg-type]
-    return AttentionClassifier(config, corpus.vectors).to(means.device).eval()
+    config = ClassifierConfig(job.encoder, projection=job.projection)  # type: ignore[arg-type]
+    return AttentionClassifier(corpus.vocabulary, config, vectors=corpus.vectors).to(means.device).eval()
 
 
 def _train(
@@ -191,8 +199,8 @@ def _train(
     """Train a job's classifier with these learning rates, or with those chosen before, and say how."""
     if rates is None:
         rates = chosen_rates(means.work, job.data, job.encoder, job.projection, means.candidates(job.encoder))
-    settings = training_settings(job.data, job.encoder, rates, job.seed, means.max_epochs)
-    record = train(model, corpus.train, corpus.dev, settings)
+    settings = training_settings(job.data, rates, job.seed, means.max_epochs)
+    record = fit(model, corpus.train, corpus.dev, settings)
     return {
         **asdict(settings),
         "best_epoch": record.best,
@@ -207,7 +215,7 @@ def _base(job: Job, corpus: corpora.Corpus, means: Means) -> AttentionClassifier
     """The classifier that an adversary imitates: from its files or, where only its record was kept, trained again."""
     folder = means.work / "models" / job.name
     if folder.exists():
-        return AttentionClassifier.load(folder)[0].to(means.device)
+        return AttentionClassifier.load(folder).to(means.device)
     model = _start(job, corpus, means)
     _train(model, job, corpus, means)
     return model

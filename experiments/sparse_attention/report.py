@@ -97,7 +97,7 @@ The gradient at the inputs, if attention is taken for a constant (as in the code
 
 {detached(results, data)}
 
-What ties alone explain of the agreement with states:
+What ties alone explain of the rank correlation with states:
 
 {ties(results, data)}
 

@@ -42,9 +42,9 @@ def side_by_side(
     try:
         while True:
             in_time = seconds is None or time.monotonic() - started < seconds
-            while idle and in_time and (task := _next(left, [task.name for task, _ in running.values()])):
+            while idle and in_time and (ready := _next(left, [task.name for task, _ in running.values()])):
                 worker = idle.pop()
-                running[worker.submit(task.function, *task.arguments)] = (left.pop(task.name), worker)
+                running[worker.submit(ready.function, *ready.arguments)] = (left.pop(ready.name), worker)
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:

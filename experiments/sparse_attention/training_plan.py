@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from whence.attention.training import PAPER, TrainingSettings
+from whence.attention import TrainingSettings
 
 # the paper's rate first; the code it builds on has 1e-3 for all
 RATES = {"bilstm": (1e-4, 1e-3), "transformer": (1e-5, 1e-4, 1e-3)}
@@ -27,11 +26,10 @@ def trial_name(data: str, encoder: str, projection: str, rates: Rates) -> str:
     return f"{data}-{encoder}-{projection}-rate{rates[0]:g}-attention{rates[1]:g}"
 
 
-def training_settings(data: str, encoder: str, rates: Rates, seed: int, max_epochs: int | None) -> TrainingSettings:
-    """The paper's settings with these learning rates (of the model, and the factor for the attention)."""
+def training_settings(data: str, rates: Rates, seed: int, max_epochs: int | None) -> TrainingSettings:
+    """The settings of a set with these learning rates (of the model, and the factor for the attention)."""
     longest, patience = EPOCHS[data]
-    return replace(
-        PAPER[encoder],  # type: ignore[index]
+    return TrainingSettings(
         learning_rate=rates[0],
         attention_speed=rates[1],
         max_epochs=max_epochs or longest,

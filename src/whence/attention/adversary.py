@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import copy
 import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -71,7 +70,7 @@ def train_adversary(
     settings: AdversarySettings,
     *,
     vectors: Float[Tensor, "word embedding"] | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[AttentionClassifier, int]:
     """An adversary of `base`, which is not changed, and the number of epochs it took.
 
@@ -79,10 +78,10 @@ def train_adversary(
 
     Args:
         base: the trained model.
-        documents: what it was trained on; labels are not used.
+        documents: what it was trained on (`AttentionClassifier.documents`); labels are not used.
         settings: see `AdversarySettings`.
         vectors: the word embeddings with which an unfrozen adversary starts; by default random ones.
-        progress: called after each epoch with the training loss a document.
+        progress: called after each epoch as progress("epoch", done, at most).
     """
     divergence = _divergence(base, settings)
     device = next(base.parameters()).device
@@ -115,7 +114,7 @@ def train_adversary(
                 raise NonFiniteError("the adversary's loss is not a finite number", "lower its learning rate")
             n_epochs += 1
             if progress is not None:
-                progress(total / len(documents))
+                progress("epoch", n_epochs, settings.max_epochs)
             since += 1
             if total < lowest:
                 lowest, since, kept = total, 0, copy.deepcopy(model.state_dict())
@@ -153,41 +152,6 @@ def measure_adversary(
     )
 
 
-def search_divergence_weight(
-    base: AttentionClassifier,
-    documents: Documents,
-    held_out: Documents,
-    settings: AdversarySettings,
-    *,
-    weights: Sequence[float],
-    wanted: float,
-    vectors: Float[Tensor, "word embedding"] | None = None,
-) -> list[tuple[AttentionClassifier, AdversaryRecord]]:
-    """Adversaries with growing divergence weight, up to the first whose attention is as far from the base as wanted.
-
-    Args:
-        base: the trained model.
-        documents: what it was trained on.
-        held_out: where divergence and accuracy are measured.
-        settings: of every adversary but for the weight.
-        weights: the divergence weights to try, taken in ascending order.
-        wanted: the Jensen-Shannon divergence to reach; the last of the list has it, unless none has.
-        vectors: see `train_adversary`.
-    """
-    if not weights:
-        raise UsageError("there is no divergence weight to try", "give some, such as [0.01, 0.1, 1]")
-    found: list[tuple[AttentionClassifier, AdversaryRecord]] = []
-    for weight in sorted(weights):
-        each = replace(settings, divergence_weight=weight)
-        started = time.perf_counter()
-        model, n_epochs = train_adversary(base, documents, each, vectors=vectors)
-        seconds = time.perf_counter() - started
-        found.append((model, measure_adversary(base, model, held_out, each, n_epochs=n_epochs, seconds=seconds)))
-        if found[-1][1].jensen_shannon >= wanted:
-            break
-    return found
-
-
 def _divergence(base: AttentionClassifier, settings: AdversarySettings) -> Callable[[Tensor, Tensor], Tensor]:
     if settings.divergence not in _DIVERGENCES:
         raise UnknownNameError("divergence", settings.divergence, _DIVERGENCES)
@@ -206,7 +170,9 @@ def _start(
 
     The base's own attention would be no start: the divergence from itself is at its minimum there, with no gradient.
     """
-    model = AttentionClassifier(base.config, vectors).to(base.output.weight)
+    model = AttentionClassifier(base.vocabulary, base.config, labels=base.labels, vectors=vectors).to(
+        base.output.weight
+    )
     if settings.frozen:
         kept = {name: value for name, value in base.state_dict().items() if not name.startswith("alignment.")}
         model.load_state_dict(kept, strict=False)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 AttentionLayer = int | str
 """A block's number, 1 … L, or "pooling": the attention of an attention classifier over its encoder's states."""
 
-Consume = Callable[[AttentionLayer, "Float[Tensor, 'batch head query key']"], None]
+Consume = Callable[[AttentionLayer, "Float[Tensor, 'batch attention_head query key']"], None]
 
 
 def read_attention(model: LayeredModel, inputs: Inputs, consume: Consume) -> None:

@@ -63,20 +63,20 @@ def audit_attention(
         scale: in what unit the predicted target is explained; see `whence.explain`.
         seed: of the measures' random choices and of the bootstrap.
         batch_tokens: tokens a forward pass holds at most; lower it if memory runs out.
-        progress: called with (what is being done, texts done, texts in all).
+        progress: called as progress(step, done, total): what is being done, texts done, texts in all.
     """
     started = time.perf_counter()
     _check(measures, queries)
     given = [texts] if isinstance(texts, (str, tuple)) else list(texts)
     if not given:
         raise InputError("there is no text to audit", "give at least one text; some hundred make the numbers sure")
-    encodings = [encode(model, text, place) for place, text in enumerate(given)]
+    encodings = [encode(model, text, index) for index, text in enumerate(given)]
     words = [np.array([not token.special for token in encoding.tokens]) for encoding in encodings]
     importance = _importance(model, given, measures, words, scale, seed, batch_tokens, progress)
     statistics = AuditStatistics(importance)
     done = 0
     for batch in batches(encodings, batch_tokens or usual_batch_tokens(model), model):
-        inputs = model.collate([encodings[place] for place in batch])
+        inputs = model.collate([encodings[index] for index in batch])
 
         def consume(
             layer: AttentionLayer,
@@ -85,8 +85,8 @@ def audit_attention(
             batch: list[int] = batch,
         ) -> None:
             received = _received(weights, inputs, queries).cpu().numpy()
-            for place, row in zip(batch, received, strict=True):
-                statistics.add(layer, place, row[:, : len(words[place])][:, words[place]])
+            for index, row in zip(batch, received, strict=True):
+                statistics.add(layer, index, row[:, : len(words[index])][:, words[index]])
 
         read_attention(model, inputs, consume)
         done += len(batch)
@@ -99,10 +99,10 @@ def audit_attention(
         scale=scale,
         measures=tuple(measures),
         layers=statistics.layers,
-        agreements=tuple(statistics.agreements(measures, seed)),
+        rank_correlations=tuple(statistics.rank_correlations(measures, seed)),
         attention=tuple(statistics.attention_concentrations()),
         importance=tuple(statistics.measure_concentrations(measures)),
-        between=tuple(statistics.measure_agreements(measures, seed)),
+        between=tuple(statistics.measure_correlations(measures, seed)),
         n_too_short=sum(int(kept.sum()) < 2 for kept in words),
         seed=seed,
         seconds=time.perf_counter() - started,
@@ -129,7 +129,7 @@ def _importance(
     batch_tokens: int | None,
     progress: Callable[[str, int, int], None] | None,
 ) -> list[Float[np.ndarray, "measure token"]]:
-    """The sizes of every measure's scores at the word embeddings, special tokens left out, a matrix a text."""
+    """The sizes of every measure's scores at the word embeddings, special tokens left out, one matrix per text."""
     columns = []
     for measure in measures:
         with python_warnings.catch_warnings():
@@ -148,7 +148,7 @@ def _importance(
 
 def _received(
     weights: Float[Tensor, "batch attention_head query key"], inputs: Inputs, queries: Queries
-) -> Float[Tensor, "batch head key"]:
+) -> Float[Tensor, "batch attention_head key"]:
     """The attention that each token receives, in float64; a learned query has an axis of one and is that one."""
     weights = weights.detach().double()
     if weights.shape[2] == 1:

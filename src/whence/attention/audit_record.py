@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.attention.attention_maps import AttentionLayer
+from whence.errors import FileError, warn_of_old_name
 from whence.explanation import ModelRecord
 from whence.files import write_whole
 
 if TYPE_CHECKING:
+    import pandas
     from matplotlib.axes import Axes
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from whence.attention.verdict import Verdict
 
-SCHEMA = 1
+SCHEMA = 2
+_ADVICE = "give a file that AttentionAudit.save wrote"
 
 
 @dataclass(frozen=True)
-class Agreement:
+class RankCorrelation:
     """How far attention and an importance measure rank the tokens alike: the mean of Kendall's τ-b over the texts.
 
     `head` counts from 1; None is the mean over heads. `tie_null` is the τ that shared zeros alone explain, `excess`
@@ -69,14 +72,19 @@ class MeasureConcentration:
 
 
 @dataclass(frozen=True)
-class MeasureAgreement:
-    """How far two importance measures rank the tokens alike: what attention may be held against."""
+class MeasureCorrelation:
+    """How far two importance measures rank the tokens alike: what attention is held against. See `RankCorrelation`."""
 
     first: str
     second: str
     tau: float
     low: float
     high: float
+    spread: float
+    tie_null: float
+    excess: float
+    excess_low: float
+    excess_high: float
     n_undefined: int
 
 
@@ -90,10 +98,10 @@ class AttentionAudit:
     scale: str
     measures: tuple[str, ...]
     layers: tuple[AttentionLayer, ...]
-    agreements: tuple[Agreement, ...]
+    rank_correlations: tuple[RankCorrelation, ...]
     attention: tuple[AttentionConcentration, ...]
     importance: tuple[MeasureConcentration, ...]
-    between: tuple[MeasureAgreement, ...]
+    between: tuple[MeasureCorrelation, ...]
     n_too_short: int
     seed: int
     seconds: float
@@ -106,9 +114,15 @@ class AttentionAudit:
 
         return judge(self)
 
-    def of_layer(self, layer: AttentionLayer, head: int | None = None) -> list[Agreement]:
-        """The agreements of a head, or of the mean over heads, one a measure."""
-        return [each for each in self.agreements if each.layer == layer and each.head == head]
+    @property
+    def agreements(self) -> tuple[RankCorrelation, ...]:
+        """The old name of `rank_correlations`."""
+        warn_of_old_name("AttentionAudit.agreements", "rank_correlations")
+        return self.rank_correlations
+
+    def of_layer(self, layer: AttentionLayer, head: int | None = None) -> list[RankCorrelation]:
+        """The rank correlations of a head, or of the mean over heads, one per measure."""
+        return [each for each in self.rank_correlations if each.layer == layer and each.head == head]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON types (NaN becomes null), the verdict in words included."""
@@ -120,11 +134,44 @@ class AttentionAudit:
         """Write the audit as JSON; a file already there is replaced only once the new one is whole."""
         write_whole(json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n", path)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw agreement by layer, a line a measure, on matplotlib axes (new ones if none are given)."""
-        from whence.render.audit import plot_agreement
+    @classmethod
+    def load(cls, path: str | Path) -> AttentionAudit:
+        """The audit that `save` wrote."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise FileError(f"cannot read {str(path)!r}: {error.strerror}", _ADVICE) from error
+        except (ValueError, RecursionError) as error:
+            raise FileError(f"{str(path)!r} is not JSON: {error}", _ADVICE) from error
 
-        return plot_agreement(self, ax)
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> AttentionAudit:
+        """The audit of which `to_dict` gave this; the verdict is drawn anew from its numbers."""
+        if not isinstance(data, Mapping) or data.get("kind") != "attention_audit":
+            raise FileError("this is no attention audit", _ADVICE)
+        if data.get("schema") != SCHEMA:
+            raise FileError(f"the audit has schema {data.get('schema')!r}, not {SCHEMA}", "audit the model again")
+        try:
+            return cls(**{field.name: _read(field.name, data[field.name]) for field in fields(cls)})
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileError(f"the audit is broken: {type(error).__name__}: {error}", _ADVICE) from error
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per layer, head (missing: the mean over heads) and measure, with all that `RankCorrelation` holds."""
+        import pandas
+
+        return pandas.DataFrame([asdict(row) for row in self.rank_correlations])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the rank correlation by layer, a line per measure, on matplotlib axes (new ones if none are given)."""
+        from whence.render.audit import plot_rank_correlation
+
+        return plot_rank_correlation(self, ax)
+
+    def _repr_html_(self) -> str:
+        from whence.render.audit import audit_table
+
+        return audit_table(self)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.audit import audit_view
@@ -133,6 +180,29 @@ class AttentionAudit:
 
     def __repr__(self) -> str:
         return f"<AttentionAudit of {self.model.id} on {self.n_texts} texts: {self.verdict.answer}>"
+
+
+_ROWS = {
+    "rank_correlations": RankCorrelation,
+    "attention": AttentionConcentration,
+    "importance": MeasureConcentration,
+    "between": MeasureCorrelation,
+}
+
+
+def _read(name: str, value: Any) -> Any:
+    """A field of an audit from what JSON has of it."""
+    if name == "model":
+        return ModelRecord(**value)
+    if name in _ROWS:
+        return tuple(_row(_ROWS[name], each) for each in value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _row(kind: type, data: Mapping[str, Any]) -> Any:
+    """A row of numbers: null is NaN again."""
+    numbers = {field.name for field in fields(kind) if field.type == "float"}
+    return kind(**{name: math.nan if value is None and name in numbers else value for name, value in data.items()})
 
 
 def _plain(value: Any) -> Any:

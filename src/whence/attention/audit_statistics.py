@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whence.attention.attention_maps import AttentionLayer
-from whence.attention.audit_record import Agreement, AttentionConcentration, MeasureAgreement, MeasureConcentration
+from whence.attention.audit_record import (
+    AttentionConcentration,
+    MeasureConcentration,
+    MeasureCorrelation,
+    RankCorrelation,
+)
 from whence.errors import NonFiniteError
 from whence.metrics.confidence import bootstrap
 from whence.metrics.entropy import normalised_entropy
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class AuditStatistics:
-    """Statistics of every text, layer and head; at place 0 of the head axis stands the mean over heads.
+    """Statistics of every text, layer and head; index 0 of the head axis is the mean over heads.
 
     NaN marks what is undefined: a text of one word, or one whose weights or scores are all equal.
     """
@@ -36,45 +41,29 @@ class AuditStatistics:
     def layers(self) -> tuple[AttentionLayer, ...]:
         return tuple(self._tau)
 
-    def add(self, layer: AttentionLayer, place: int, weights: Float[np.ndarray, "head token"]) -> None:
-        """Take in what each word of the text at `place` receives from each head of a layer."""
+    def add(self, layer: AttentionLayer, text: int, weights: Float[np.ndarray, "head token"]) -> None:
+        """Take in what each word of a text receives from each head of a layer."""
         if not np.isfinite(weights).all():
             raise NonFiniteError(f"some attention weights of layer {layer} are not finite", "look for NaN weights")
         weights = np.concatenate([weights.mean(axis=0, keepdims=True), weights])
-        scores = self._importance[place]
+        scores = self._importance[text]
         if layer not in self._tau:
             n_texts, n_heads, n_measures = len(self._importance), len(weights), len(scores)
             self._tau[layer], self._null[layer] = np.full((2, n_texts, n_heads, n_measures), np.nan)
             self._entropy[layer], self._nonzero[layer] = np.full((2, n_texts, n_heads), np.nan)
         if weights.shape[1] > 1:
-            self._tau[layer][place] = kendall_tau(weights, scores)
-            self._null[layer][place] = tie_null(weights, scores)
-            self._entropy[layer][place] = normalised_entropy(weights)
-            self._nonzero[layer][place] = (weights > 0).mean(axis=1)
+            self._tau[layer][text] = kendall_tau(weights, scores)
+            self._null[layer][text] = tie_null(weights, scores)
+            self._entropy[layer][text] = normalised_entropy(weights)
+            self._nonzero[layer][text] = (weights > 0).mean(axis=1)
 
-    def agreements(self, measures: Sequence[str], seed: int) -> Iterator[Agreement]:
+    def rank_correlations(self, measures: Sequence[str], seed: int) -> Iterator[RankCorrelation]:
         """Attention against every measure: each layer, the mean over heads first."""
         for layer in self.layers:
             for head in range(self._tau[layer].shape[1]):
                 for column, measure in enumerate(measures):
                     tau, null = (table[layer][:, head, column] for table in (self._tau, self._null))
-                    defined = ~np.isnan(tau)
-                    low, high = _interval(tau, seed)
-                    excess_low, excess_high = _interval(tau - null, seed)
-                    yield Agreement(
-                        layer=layer,
-                        head=head or None,
-                        measure=measure,
-                        tau=_mean(tau),
-                        low=low,
-                        high=high,
-                        spread=_spread(tau),
-                        tie_null=_mean(null[defined]),
-                        excess=_mean(tau - null),
-                        excess_low=excess_low,
-                        excess_high=excess_high,
-                        n_undefined=int((~defined).sum()),
-                    )
+                    yield RankCorrelation(layer, head or None, measure, **_over_texts(tau, null, seed))
 
     def attention_concentrations(self) -> Iterator[AttentionConcentration]:
         """How evenly each head attends, the mean over heads first."""
@@ -96,13 +85,31 @@ class AuditStatistics:
             undefined = len(self._importance) - int((~np.isnan(values)).sum())
             yield MeasureConcentration(measure, _mean(values), _spread(values), _mean(nonzero[:, column]), undefined)
 
-    def measure_agreements(self, measures: Sequence[str], seed: int) -> Iterator[MeasureAgreement]:
+    def measure_correlations(self, measures: Sequence[str], seed: int) -> Iterator[MeasureCorrelation]:
         """Every measure against every other."""
-        taus = np.array([kendall_tau(scores, scores) for scores in self._importance])
+        taus, nulls = (
+            np.array([compare(scores, scores) for scores in self._importance]) for compare in (kendall_tau, tie_null)
+        )
         for (one, first), (other, second) in combinations(enumerate(measures), 2):
-            tau = taus[:, one, other]
-            low, high = _interval(tau, seed)
-            yield MeasureAgreement(first, second, _mean(tau), low, high, int(np.isnan(tau).sum()))
+            yield MeasureCorrelation(first, second, **_over_texts(taus[:, one, other], nulls[:, one, other], seed))
+
+
+def _over_texts(tau: Float[np.ndarray, " text"], null: Float[np.ndarray, " text"], seed: int) -> dict[str, Any]:
+    """The numbers of a `RankCorrelation`, over the texts on which τ is defined."""
+    defined = ~np.isnan(tau)
+    low, high = _interval(tau, seed)
+    excess_low, excess_high = _interval(tau - null, seed)
+    return {
+        "tau": _mean(tau),
+        "low": low,
+        "high": high,
+        "spread": _spread(tau),
+        "tie_null": _mean(null[defined]),
+        "excess": _mean(tau - null),
+        "excess_low": excess_low,
+        "excess_high": excess_high,
+        "n_undefined": int((~defined).sum()),
+    }
 
 
 def _interval(values: Float[np.ndarray, " text"], seed: int) -> tuple[float, float]:

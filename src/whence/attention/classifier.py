@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from whence.attention.documents import Documents
 from whence.attention.encoders import BiLSTMEncoder, TransformerBlock, TransformerEncoder
 from whence.attention.vocabulary import EOS, PAD, SOS, Vocabulary
 from whence.errors import FileError, UnknownNameError, UsageError
@@ -35,13 +36,12 @@ _CONFIG, _WORDS, _WEIGHTS = "attention_classifier.json", "vocabulary.json", "mod
 
 @dataclass(frozen=True)
 class ClassifierConfig:
-    """The shape of an attention classifier; the defaults are those of Meister et al. (2021).
+    """The shape of an attention classifier; sizes are by default those of Meister et al. (2021).
 
     A BiLSTM has `hidden_size` units in each direction; the last four are of the Transformer alone. By default the
     alignment is additive over a BiLSTM and a dot product over a Transformer.
     """
 
-    n_words: int
     encoder: Encoder = "bilstm"
     alignment: Alignment | None = None
     projection: str = "softmax"
@@ -53,9 +53,12 @@ class ClassifierConfig:
     dropout: float = 0.1
 
 
+_USUAL = ClassifierConfig()
+
+
 @dataclass(frozen=True)
 class Pooled:
-    """What attention makes of the states: a weight a token, their weighted mean, and the logit of class 1."""
+    """What attention makes of the states: a weight per token, their weighted mean, and the logit of class 1."""
 
     weights: Float[Tensor, "batch token"]
     context: Float[Tensor, "batch hidden"]
@@ -91,25 +94,44 @@ class DotAlignment(nn.Module):
 class AttentionClassifier(nn.Module):
     """A binary text classifier that reads its encoder's states by attention.
 
-    >>> model = AttentionClassifier(ClassifierConfig(n_words=10, encoder="transformer", projection="sparsemax"))
-    >>> ids = torch.tensor([[2, 5, 6, 7, 3]])
-    >>> model(ids, ids > 0).shape
-    torch.Size([1, 2])
+    >>> vocabulary = Vocabulary.of(["a good film", "a bad film"])
+    >>> classifier = AttentionClassifier(vocabulary, ClassifierConfig(projection="sparsemax"), labels=["bad", "good"])
+    >>> ids, mask = classifier.padded(["a film", "good"])
+    >>> classifier(ids, mask).shape
+    torch.Size([2, 2])
 
-    The logits of the two classes are -s/2 and s/2, so that softmax over them is the sigmoid of the logit s. Start, end
-    and padding are never attended to.
+    `whence.load(classifier)` makes it a layered model, which every method of whence explains. The logits of the two
+    classes are -s/2 and s/2, so that softmax over them is the sigmoid of the logit s. Start, end and padding are never
+    attended to.
+
+    Args:
+        vocabulary: the words it knows.
+        config: its shape.
+        labels: the names of class 0 and class 1.
+        vectors: word vectors to start with; by default random ones.
     """
 
-    def __init__(self, config: ClassifierConfig, vectors: Float[Tensor, "word embedding"] | None = None) -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        config: ClassifierConfig = _USUAL,
+        *,
+        labels: Sequence[str] = ("negative", "positive"),
+        vectors: Float[Tensor, "word embedding"] | None = None,
+    ) -> None:
         super().__init__()
+        if len(set(labels)) != 2 or len(labels) != 2:
+            raise UsageError(f"labels are {list(labels)}", "an attention classifier tells two classes: give two names")
+        self.vocabulary = vocabulary
         self.config = config
+        self.labels = tuple(labels)
         self.project = projection(config.projection)
-        self.embedding = nn.Embedding(config.n_words, config.embedding_size, padding_idx=PAD)
+        self.embedding = nn.Embedding(len(vocabulary), config.embedding_size, padding_idx=PAD)
         if vectors is not None:
             if vectors.shape != self.embedding.weight.shape:
                 raise UsageError(
                     f"the word vectors have shape {tuple(vectors.shape)}",
-                    f"give {config.n_words} vectors of {config.embedding_size} numbers",
+                    f"give {len(vocabulary)} vectors of {config.embedding_size} numbers",
                 )
             with torch.no_grad():
                 self.embedding.weight.copy_(vectors)
@@ -156,14 +178,25 @@ class AttentionClassifier(nn.Module):
         context = torch.einsum("bt,bth->bh", weights, states)
         return Pooled(weights, context, self.output(context).squeeze(-1))
 
-    def layered(self, vocabulary: Vocabulary, labels: Sequence[str] = ("negative", "positive")) -> LayeredModel:
-        """The classifier as a layered model, which every method of whence explains.
+    def padded(self, texts: Sequence[str]) -> tuple[Int[Tensor, "batch token"], Bool[Tensor, "batch token"]]:
+        """The texts as one batch where the classifier is: ids between those of start and end, and which are real."""
+        documents = Documents.of(texts, [0] * len(texts), self.vocabulary)
+        return documents.padded(self.embedding.weight.device)
+
+    def documents(self, texts: Sequence[str], labels: Sequence[object]) -> Documents:
+        """Texts and the names of their labels as `fit`, `predict` and `train_adversary` take them."""
+        if strange := [str(label) for label in labels if str(label) not in self.labels]:
+            raise UnknownNameError("label", strange[0], self.labels)
+        return Documents.of(texts, [self.labels.index(str(label)) for label in labels], self.vocabulary)
+
+    def layered(self) -> LayeredModel:
+        """The classifier as a layered model, as `whence.load` asks for it.
 
         `attend` gives the attention of a Transformer's blocks; a BiLSTM has none, there it is that over its states.
         """
         blocks = list(self.encoder.blocks)
-        reading = Classification(ClassLabels(tuple(labels)))
-        model = wrap_module(self, vocabulary, blocks=blocks, embedding=self.embedding, reading=reading)
+        reading = Classification(ClassLabels(self.labels))
+        model = wrap_module(self, self.vocabulary, blocks=blocks, embedding=self.embedding, reading=reading)
 
         def attend(inputs: Inputs) -> list[Float[Tensor, "batch attention_head query key"]]:
             return [weights for _, weights in self.attention_maps(model.states(inputs), inputs)][: len(blocks)]
@@ -179,34 +212,35 @@ class AttentionClassifier(nn.Module):
                 yield number, block.attention(states.hidden[number - 1], inputs.mask)
         yield "pooling", self.pool(states.hidden[-1], readable(inputs.ids, inputs.mask)).weights[:, None, None, :]
 
-    def save(self, folder: str | Path, vocabulary: Vocabulary) -> None:
-        """Write shape, words and weights into a folder: JSON and safetensors, nothing that is executed."""
+    def save(self, folder: str | Path) -> None:
+        """Write shape, labels, words and weights into a folder: JSON and safetensors, nothing that is executed."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(json.dumps(asdict(self.config), indent=2) + "\n", folder / _CONFIG)
-        vocabulary.save(folder / _WORDS)
+        shape = {**asdict(self.config), "labels": self.labels}
+        write_whole(json.dumps(shape, indent=2, ensure_ascii=False) + "\n", folder / _CONFIG)
+        self.vocabulary.save(folder / _WORDS)
         weights = {name: value.detach().cpu().contiguous() for name, value in self.state_dict().items()}
         save_file(weights, folder / _WEIGHTS)
 
     @classmethod
-    def load(cls, folder: str | Path) -> tuple[AttentionClassifier, Vocabulary]:
-        """The classifier and the vocabulary that `save` wrote."""
+    def load(cls, folder: str | Path) -> AttentionClassifier:
+        """The classifier that `save` wrote, in evaluation mode."""
         folder = Path(folder)
         vocabulary = Vocabulary.load(folder / _WORDS)
         try:
-            model = cls(ClassifierConfig(**json.loads((folder / _CONFIG).read_text(encoding="utf-8"))))
-            model.load_state_dict(load_file(folder / _WEIGHTS))
-        except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
+            shape = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+            labels = shape.pop("labels")
+            weights = load_file(folder / _WEIGHTS)
+            if len(weights["embedding.weight"]) != len(vocabulary):
+                raise ValueError(f"{len(vocabulary)} words for {len(weights['embedding.weight'])} embeddings")
+            model = cls(vocabulary, ClassifierConfig(**shape), labels=labels)
+            model.load_state_dict(weights)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, SafetensorError) as error:
             reason = str(error).splitlines()[0]
             raise FileError(
                 f"no attention classifier in {str(folder)!r}: {reason}", "give what `save` wrote"
             ) from error
-        if len(vocabulary) != model.config.n_words:
-            raise FileError(
-                f"{str(folder)!r} has {len(vocabulary)} words for {model.config.n_words} embeddings",
-                "the files do not belong together: save the classifier again",
-            )
-        return model.eval(), vocabulary
+        return model.eval()
 
 
 def readable(ids: Int[Tensor, "batch token"], mask: Bool[Tensor, "batch token"]) -> Bool[Tensor, "batch token"]:

@@ -33,7 +33,7 @@ class Documents:
 
     def __post_init__(self) -> None:
         if len(self.ids) != len(self.labels):
-            raise UsageError(f"{len(self.ids)} texts have {len(self.labels)} labels", "give one label a text")
+            raise UsageError(f"{len(self.ids)} texts have {len(self.labels)} labels", "give one label per text")
         if strange := sorted(set(self.labels) - {0, 1}):
             raise UsageError(f"labels must be 0 or 1, got {strange[0]!r}", "an attention classifier tells two classes")
 
@@ -44,9 +44,9 @@ class Documents:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, places: Sequence[int]) -> Documents:
-        """The documents at these places, in that order."""
-        return Documents(tuple(self.ids[place] for place in places), tuple(self.labels[place] for place in places))
+    def take(self, rows: Sequence[int]) -> Documents:
+        """The documents of these numbers, in that order."""
+        return Documents(tuple(self.ids[row] for row in rows), tuple(self.labels[row] for row in rows))
 
     def padded(self, device: torch.device) -> tuple[Int[Tensor, "batch token"], Bool[Tensor, "batch token"]]:
         """All of them as one batch: ids, and which are real."""
@@ -57,18 +57,18 @@ class Documents:
         return DocumentsOnDevice(self, device)
 
     def batches(self, batch_tokens: int) -> Iterator[list[int]]:
-        """Places of documents of similar length, as many at a time as hold `batch_tokens` tokens, shortest first."""
+        """Numbers of documents of similar length, as many at a time as hold `batch_tokens` tokens, shortest first."""
         batch: list[int] = []
-        for place in sorted(range(len(self)), key=lambda place: len(self.ids[place])):
-            if batch and len(self.ids[place]) * (len(batch) + 1) > batch_tokens:
+        for row in sorted(range(len(self)), key=lambda row: len(self.ids[row])):
+            if batch and len(self.ids[row]) * (len(batch) + 1) > batch_tokens:
                 yield batch
                 batch = []
-            batch.append(place)
+            batch.append(row)
         if batch:
             yield batch
 
     def training_batches(self, size: int, generator: torch.Generator) -> list[list[int]]:
-        """Places in batches of `size` documents of similar length, in random order.
+        """Numbers of documents in batches of `size`, of similar length, in random order.
 
         Lengths are blurred by up to a tenth before sorting, so that batches differ from epoch to epoch.
         """
@@ -76,7 +76,7 @@ class Documents:
         noise = torch.rand(len(self), generator=generator, dtype=torch.float64) * 0.2 - 0.1
         order = (lengths * (1 + noise)).argsort().tolist()
         batches = [order[start : start + size] for start in range(0, len(order), size)]
-        return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
+        return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 
 
 class DocumentsOnDevice:
@@ -91,14 +91,14 @@ class DocumentsOnDevice:
         self._labels = torch.tensor(documents.labels, device=device)
 
     def batches(self, groups: Iterable[Sequence[int]]) -> Iterator[Batch]:
-        """A padded batch of the documents at each group of places; the host never waits for the device."""
+        """A padded batch of the documents of each group; the host never waits for the device."""
         groups = list(groups)
-        places = torch.tensor([place for group in groups for place in group], device=self._sizes.device)
+        everyone = torch.tensor([row for group in groups for row in group], device=self._sizes.device)
         start = 0
         for group in groups:
-            rows = places[start : start + len(group)]
+            rows = everyone[start : start + len(group)]
             start += len(group)
-            offsets = torch.arange(max(self._lengths[place] for place in group), device=places.device)
+            offsets = torch.arange(max(self._lengths[row] for row in group), device=rows.device)
             mask = offsets < self._sizes[rows, None]
             ids = self._running[(self._starts[rows, None] + offsets).where(mask, len(self._running) - 1)]
             yield Batch(ids, mask, self._labels[rows])

@@ -1,4 +1,4 @@
-"""The encoders below an attention layer: word embeddings in, one state a token out.
+"""The encoders below an attention layer: word embeddings in, one state per token out.
 
 An encoder has `start`, which turns word embeddings into h_0, and `blocks`, each a function of states and mask, so that
 whence can resume it at any layer. Both give the same states alone and in a padded batch.
@@ -55,8 +55,8 @@ class BiLSTMBlock(nn.Module):
     def forward(
         self, hidden: Float[Tensor, "batch token embedding"], mask: Bool[Tensor, "batch token"]
     ) -> Float[Tensor, "batch token hidden"]:
-        places = torch.arange(mask.shape[1], device=mask.device)
-        turned = (mask.sum(dim=1, keepdim=True) - 1 - places).where(mask, places)
+        positions = torch.arange(mask.shape[1], device=mask.device)
+        turned = (mask.sum(dim=1, keepdim=True) - 1 - positions).where(mask, positions)
         onward, _ = self.onward(hidden)
         back, _ = self.back(_at(hidden, turned))
         states = torch.cat([onward, _at(back, turned)], dim=-1)
@@ -64,9 +64,9 @@ class BiLSTMBlock(nn.Module):
 
 
 def _at(
-    hidden: Float[Tensor, "batch token hidden"], places: Int[Tensor, "batch token"]
+    hidden: Float[Tensor, "batch token hidden"], positions: Int[Tensor, "batch token"]
 ) -> Float[Tensor, "batch token hidden"]:
-    return hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[-1]))
+    return hidden.gather(1, positions[..., None].expand(-1, -1, hidden.shape[-1]))
 
 
 class TransformerEncoder(nn.Module):
@@ -130,14 +130,16 @@ class TransformerBlock(nn.Module):
         query, key, _ = self._heads(hidden)
         return softmax(query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]), mask[:, None, None])
 
-    def _heads(self, hidden: Float[Tensor, "batch token hidden"]) -> list[Float[Tensor, "batch head token part"]]:
+    def _heads(
+        self, hidden: Float[Tensor, "batch token hidden"]
+    ) -> list[Float[Tensor, "batch attention_head token part"]]:
         parts = self.query_key_value(hidden).chunk(3, dim=-1)
         return [part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in parts]
 
 
 def sinusoids(positions: Int[Tensor, "batch token"], size: int) -> Float[Tensor, "batch token hidden"]:
-    """Sines (even places) and cosines (odd places) of the position at geometrically spaced wavelengths."""
-    places = torch.arange(size, device=positions.device)
-    rates = torch.exp(-math.log(10_000.0) * (places // 2 * 2) / size)
+    """Sines (even coordinates) and cosines (odd ones) of the position at geometrically spaced wavelengths."""
+    coordinates = torch.arange(size, device=positions.device)
+    rates = torch.exp(-math.log(10_000.0) * (coordinates // 2 * 2) / size)
     angles = positions[..., None] * rates
-    return torch.where(places % 2 == 0, angles.sin(), angles.cos())
+    return torch.where(coordinates % 2 == 0, angles.sin(), angles.cos())

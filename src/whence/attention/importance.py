@@ -1,7 +1,8 @@
 """Which inputs, and which of the encoder's states, an attention classifier's decision depends on.
 
-Every measure is a share a word, adding up to 1 over the words of a document. Where there is nothing to share (all zero,
-or one word and nothing left without it) the document's shares are NaN: it is *undefined*, to be left out and counted.
+Every measure is a share per word, adding up to 1 over the words of a document. Where there is nothing to share (all
+zero, or one word and nothing left without it) the document's shares are NaN: it is *undefined*, to be left out and
+counted.
 The classifier is used as it is; put it into evaluation mode, and into float64 where tiny differences must rank right.
 """
 
@@ -117,8 +118,8 @@ def state_removal_shares(
         return model.pool(last(below[left], mask[left]), words_read[left]).logit
 
     def reweighted(rows: Int[Tensor, " row"], removed: Int[Tensor, " row"]) -> Float[Tensor, " row"]:
-        places = torch.arange(ids.shape[1], device=ids.device)
-        others = words_read[rows] & (places != removed[:, None])
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        others = words_read[rows] & (positions != removed[:, None])
         if removal == "attention":
             return model.decide(model.project(scores[rows], others), states[rows]).logit
         return model.decide(model.project(scores[rows], words_read[rows]) * others, states[rows]).logit
@@ -138,7 +139,7 @@ def influence_shares(
     form: Form = "norm",
     batch_tokens: int = 16_384,
 ) -> list[Float[Tensor, "state word"]]:
-    """How far each word moves each state of the encoder: a matrix a document, shares over words in each row.
+    """How far each word moves each state of the encoder: one matrix per document, shares over words in each row.
 
     A backward pass for every state is needed; as many of them as the token budget holds run as one.
 
@@ -150,7 +151,7 @@ def influence_shares(
     if form not in ("norm", "coordinates"):
         raise UnknownNameError("form", form, ["norm", "coordinates"])
     words_read = readable(ids, mask)
-    documents, places = words_read.nonzero(as_tuple=True)
+    documents, positions = words_read.nonzero(as_tuple=True)
     n_coordinates = model.encoder.size if form == "coordinates" else 1
     squares = torch.zeros(len(documents), ids.shape[1], dtype=model.output.weight.dtype, device=ids.device)
     for chunk in _chunks(len(documents) * n_coordinates, batch_tokens // ids.shape[1], ids.device):
@@ -158,7 +159,7 @@ def influence_shares(
         rows = documents[states_asked]
         words = model.embedding(ids[rows]).detach().requires_grad_()
         with torch.enable_grad():
-            state = model.encode(words, mask[rows])[torch.arange(len(rows), device=ids.device), places[states_asked]]
+            state = model.encode(words, mask[rows])[torch.arange(len(rows), device=ids.device), positions[states_asked]]
             target = state.norm(dim=-1) if form == "norm" else state.gather(1, coordinates[:, None])
             gradient = torch.autograd.grad(target.sum(), words)[0]
         squares.index_add_(0, states_asked, gradient.square().sum(dim=-1))
@@ -172,15 +173,15 @@ def _removal_shares(
     without: Callable[[Int[Tensor, " row"], Int[Tensor, " row"]], Float[Tensor, " row"]],
     batch_tokens: int,
 ) -> Float[Tensor, "batch token"]:
-    """|ŷ − ŷ without the word| as shares, from the logits of documents with and without the word at a place.
+    """|ŷ − ŷ without the word| as shares, from the logits of documents with and without the word at a position.
 
     Both come from batches of one shape, so that a removal that changes nothing gives exactly zero.
     """
-    documents, places = words_read.nonzero(as_tuple=True)
+    documents, positions = words_read.nonzero(as_tuple=True)
     moved = [torch.zeros(0, device=words_read.device)]
     with torch.no_grad():
         for some in _chunks(len(documents), batch_tokens // words_read.shape[1], words_read.device):
-            rows, removed = documents[some], places[some]
+            rows, removed = documents[some], positions[some]
             moved.append((whole(rows).sigmoid() - without(rows, removed).sigmoid()).abs())
     found = torch.cat(moved)
     sizes = torch.zeros(words_read.shape, dtype=found.dtype, device=words_read.device)
@@ -195,7 +196,7 @@ def _chunks(n_rows: int, at_once: int, device: torch.device) -> Iterator[Int[Ten
 
 
 def _others(removed: Int[Tensor, " row"], n_tokens: int) -> Int[Tensor, "row rest"]:
-    """All places of a row but the one removed."""
+    """All positions of a row but the one removed."""
     rest = torch.arange(n_tokens - 1, device=removed.device)
     return rest + (rest >= removed[:, None]).long()
 

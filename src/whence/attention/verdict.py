@@ -1,4 +1,8 @@
-"""The verdict of an attention audit in plain words, each sentence computed from the numbers."""
+"""The verdict of an attention audit in plain words, each sentence computed from the numbers.
+
+Attention is held against what can be expected of it: the importance measures do not rank the tokens alike either, so
+how far they do is the most that attention could reach with all of them.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from whence.attention.attention_maps import AttentionLayer
-from whence.attention.audit_record import Agreement, AttentionAudit
+from whence.attention.audit_record import AttentionAudit, MeasureCorrelation, RankCorrelation
 
-# τ beyond ties: below LITTLE, four pairs of tokens in nine are in the wrong order, which nobody could use; from STRONG
-# on, at most one in five is.
-LITTLE, SOME, STRONG = 0.1, 0.3, 0.6
+LITTLE = 0.1  # τ beyond ties: below it four pairs of tokens in nine are in the wrong order, which nobody could use
 
 
 @dataclass(frozen=True)
@@ -22,80 +24,110 @@ class Verdict:
     reasons: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Mean:
+    """A mean of rank correlations beyond ties, with bounds: its interval is no wider than the mean of theirs."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
 def judge(audit: AttentionAudit) -> Verdict:
-    """Read an audit: layers are judged by the mean over heads, and by what they have beyond ties, over all measures."""
-    layers = {layer: excess for layer in audit.layers if not math.isnan(excess := _excess(audit.of_layer(layer)))}
+    """Read an audit: layers are judged by the mean over heads and measures, and by what they have beyond ties."""
+    layers = {layer: found for layer in audit.layers if (found := _mean(audit.of_layer(layer))) is not None}
     if not layers:
         return Verdict(
             "Nothing can be said: on no text could attention and importance be ranked.",
             tuple(_exclusions(audit)),
         )
-    best = max(layers, key=lambda layer: layers[layer])
+    best = max(layers, key=lambda layer: layers[layer].value)
+    between = _mean(audit.between)
     return Verdict(
-        _answer(layers[best]),
+        _answer(layers[best], between),
         (
-            *_best_layer(audit, best, layers[best]),
-            *_poor_layers(audit, layers),
+            *_best_layer(audit, best, layers[best], between),
+            *_by_measure(audit, best),
+            *_poor_layers(layers),
             *_best_head(audit),
-            *_measures(audit, layers[best]),
             *_spread_of(audit, best),
             *_exclusions(audit),
         ),
     )
 
 
-def _answer(excess: float) -> str:
-    if excess < LITTLE:
+def _answer(attention: Mean, between: Mean | None) -> str:
+    """The one rule: attention's mean rank correlation against that of the measures among themselves."""
+    if between is not None and between.value < LITTLE:
+        return "Nothing can be said: the importance measures do not rank the inputs alike themselves."
+    if attention.value < LITTLE:
         return "Attention does not tell which inputs matter to this model."
-    if excess < SOME:
-        return "Attention tells little about which inputs matter to this model."
-    if excess < STRONG:
-        return "Attention tells something about which inputs matter to this model, but is no substitute for a measure."
-    return "Attention ranks the inputs much as the importance measures do."
-
-
-def _best_layer(audit: AttentionAudit, layer: AttentionLayer, excess: float) -> Iterator[str]:
-    rows = [row for row in audit.of_layer(layer) if not math.isnan(row.tau)]
-    strongest, weakest = (choose(rows, key=lambda row: row.tau) for choose in (max, min))
-    chosen = "" if len(audit.layers) == 1 else " (the best layer, chosen after looking)"
-    others = f" and {_numbers(weakest)} with {weakest.measure}" if weakest is not strongest else ""
-    yield (
-        f"Attention of {_name(layer)}{chosen} agrees at τ {_numbers(strongest)} with {strongest.measure}{others}; ties "
-        f"alone explain {_mean([row.tie_null for row in rows]):.2f}, which leaves {excess:+.2f} on average."
+    if between is None:
+        return (
+            "Attention tells something about which inputs matter to this model; how much could be, no two measures say."
+        )
+    if attention.low > between.high:
+        return "Attention tells more about which inputs matter to this model than the measures tell of each other."
+    apart, half = attention.high < between.low, attention.value < between.value / 2
+    if half and not apart:
+        return "These texts are too few to say how much attention tells about which inputs matter to this model."
+    if not apart:
+        return "Attention tells as much about which inputs matter to this model as the measures tell of each other."
+    if half:
+        return (
+            "Attention tells little about which inputs matter to this model: less than half as much as the measures "
+            "tell of each other."
+        )
+    return (
+        "Attention tells something about which inputs matter to this model, but less than the measures tell of each "
+        "other."
     )
 
 
-def _poor_layers(audit: AttentionAudit, layers: dict[AttentionLayer, float]) -> Iterator[str]:
-    poor = [layer for layer, excess in layers.items() if excess < LITTLE]
+def _best_layer(audit: AttentionAudit, layer: AttentionLayer, attention: Mean, between: Mean | None) -> Iterator[str]:
+    chosen = "" if len(audit.layers) == 1 else " (the best layer, chosen after looking)"
+    among = "" if between is None else f"; that of the measures among themselves is {between}"
+    ties = [row.tie_null for row in audit.of_layer(layer) if not math.isnan(row.tie_null)]
+    yield (
+        f"The rank correlation of the attention of {_name(layer)}{chosen} with the measures is {attention} on "
+        f"average{among}. This is τ beyond ties, which alone explain {sum(ties) / len(ties):.2f}."
+    )
+
+
+def _by_measure(audit: AttentionAudit, layer: AttentionLayer) -> Iterator[str]:
+    """The measures to which attention is nearest and furthest, each with what other measures reach there."""
+    rows = [row for row in audit.of_layer(layer) if not math.isnan(row.tau)]
+    nearest, furthest = (choose(rows, key=lambda row: row.tau) for choose in (max, min))
+    said = []
+    for row in dict.fromkeys((nearest, furthest)):
+        others = [pair.tau for pair in audit.between if row.measure in (pair.first, pair.second)]
+        known = [tau for tau in others if not math.isnan(tau)]
+        reach = f", where the other measures reach {sum(known) / len(known):.2f}" if known else ""
+        said.append(f"{row.tau:.2f} [{row.low:.2f}, {row.high:.2f}] with {row.measure}{reach}")
+    yield f"Ties included, it is {'; '.join(said)}."
+
+
+def _poor_layers(layers: dict[AttentionLayer, Mean]) -> Iterator[str]:
+    poor = [layer for layer, found in layers.items() if found.value < LITTLE]
     if poor:
         yield (
             f"Attention of {_names(poor)} ranks inputs little better than ties alone explain "
-            f"(at most {max(layers[layer] for layer in poor):+.2f} beyond them)."
+            f"(at most {max(layers[layer].value for layer in poor):+.2f} beyond them)."
         )
 
 
 def _best_head(audit: AttentionAudit) -> Iterator[str]:
-    heads: dict[tuple[AttentionLayer, int], float] = {}
-    for row in audit.agreements:
-        if row.head is not None and (row.layer, row.head) not in heads:
-            heads[row.layer, row.head] = _excess(audit.of_layer(row.layer, row.head))
-    defined = {key: excess for key, excess in heads.items() if not math.isnan(excess)}
-    if len(defined) > len(audit.layers):
-        (layer, head), excess = max(defined.items(), key=lambda item: item[1])
+    heads = dict.fromkeys((row.layer, row.head) for row in audit.rank_correlations if row.head is not None)
+    found = {key: mean for key in heads if (mean := _mean(audit.of_layer(*key))) is not None}
+    if len(found) > len(audit.layers):
+        (layer, head), mean = max(found.items(), key=lambda item: item[1].value)
         yield (
-            f"Of {len(defined)} heads the best, again chosen after looking, is head {head} of {_name(layer)} "
-            f"with {excess:+.2f} beyond ties."
+            f"Of {len(found)} heads the best, again chosen after looking, is head {head} of {_name(layer)} "
+            f"with {mean.value:+.2f} beyond ties."
         )
-
-
-def _measures(audit: AttentionAudit, excess: float) -> Iterator[str]:
-    taus = [each.tau for each in audit.between if not math.isnan(each.tau)]
-    if taus:
-        agree = _mean(taus)
-        side = (
-            "less than" if excess < agree - LITTLE else "more than" if excess > agree + LITTLE else "about as much as"
-        )
-        yield f"The measures agree with one another at τ {agree:.2f}: attention agrees with them {side} that."
 
 
 def _spread_of(audit: AttentionAudit, layer: AttentionLayer) -> Iterator[str]:
@@ -108,22 +140,15 @@ def _spread_of(audit: AttentionAudit, layer: AttentionLayer) -> Iterator[str]:
 def _exclusions(audit: AttentionAudit) -> Iterator[str]:
     if audit.n_too_short:
         yield f"{audit.n_too_short} of {audit.n_texts} texts have fewer than two words and were left out."
-    worst = max((row.n_undefined for row in audit.agreements), default=0)
+    worst = max((row.n_undefined for row in audit.rank_correlations), default=0)
     if worst > audit.n_too_short:
         yield f"On up to {worst} of {audit.n_texts} texts weights or scores were all equal; these were left out there."
 
 
-def _excess(rows: Sequence[Agreement]) -> float:
-    """τ beyond ties, averaged over the measures on which it is defined."""
-    return _mean([row.excess for row in rows if not math.isnan(row.excess)])
-
-
-def _numbers(row: Agreement) -> str:
-    return f"{row.tau:.2f} [{row.low:.2f}, {row.high:.2f}]"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else math.nan
+def _mean(rows: Sequence[RankCorrelation] | Sequence[MeasureCorrelation]) -> Mean | None:
+    """Over the rows that have a number; None if none has."""
+    known = [(row.excess, row.excess_low, row.excess_high) for row in rows if not math.isnan(row.excess)]
+    return Mean(*(sum(numbers) / len(known) for numbers in zip(*known, strict=True))) if known else None
 
 
 def _name(layer: AttentionLayer) -> str:

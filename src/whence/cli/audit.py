@@ -105,13 +105,11 @@ def _write(found: AttentionAudit, out: Path) -> None:
     import matplotlib
 
     matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    from whence.render.audit import plot_agreement, plot_heads
+    from whence.render.audit import plot_heads, plot_rank_correlation
+    from whence.render.figure_file import write_figure
 
     found.save(out / "audit.json")
-    for name, draw in {"agreement": plot_agreement, "heads": plot_heads}.items():
+    for name, draw in {"rank_correlation": plot_rank_correlation, "heads": plot_heads}.items():
         ax = draw(found)  # type: ignore[operator]
-        ax.figure.savefig(out / f"{name}.png", dpi=200)
-        pyplot.close(ax.figure)
+        write_figure(ax.figure, out / f"{name}.png")
     say(f"audit: {out.absolute()}")

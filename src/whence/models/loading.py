@@ -16,6 +16,7 @@ from whence.models.head import Head, OwnHead, check_fit, module_head, state_widt
 from whence.models.huggingface_attention import use_attention
 from whence.models.inputs import Tokenizer
 from whence.models.layered import LayeredModel
+from whence.models.self_layered import SelfLayered
 from whence.targets import ClassLabels
 from whence.tasks import TASKS
 from whence.tasks.classification import Classification
@@ -54,7 +55,8 @@ def load(
 
     Args:
         source: "sentiment" or "topic" (the embedded models), a folder, a hub id, a loaded Hugging Face model, or a
-            plain torch module. A loaded model and its tokenizer may also come as a pair.
+            plain torch module. A loaded model and its tokenizer may also come as a pair. A module with a method
+            `layered`, such as an `AttentionClassifier`, says the rest itself.
         tokenizer: the tokenizer of a loaded model; for a plain module any object like `whence.WordTokenizer`.
         task: what the model is for, where its head does not tell: a name from `whence.tasks.TASKS`, or a reading of
             your own.
@@ -78,6 +80,8 @@ def load(
         source, tokenizer = source
     if isinstance(task, str) and task not in TASKS:
         raise UnknownNameError("task", task, TASKS)
+    if isinstance(source, SelfLayered) and tokenizer is None:
+        return source.layered()
     if isinstance(source, nn.Module):
         if options or revision:
             raise UnknownNameError("option for a loaded model", next(iter(options), "revision"), ["task", "blocks"])

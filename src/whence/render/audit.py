@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from whence.attention.attention_maps import AttentionLayer
-from whence.attention.audit_record import Agreement, AttentionAudit
+from whence.attention.audit_record import AttentionAudit, RankCorrelation
 from whence.errors import UnknownNameError
 from whence.render.figure import AGAINST, AS_IS, FOR, SMALL, TINY, WIDTH
 from whence.render.visible import visible
@@ -40,14 +41,14 @@ def audit_view(audit: AttentionAudit) -> RenderableType:
         *(Padding(Text(f"- {reason}"), (0, 2)) for reason in verdict.reasons),
         *(Padding(Text(f"! {warning}", style="bold yellow"), (0, 2)) for warning in audit.warnings),
         Text(),
-        _agreement_table(audit),
+        _correlation_table(audit),
         Padding(Text(_legend(audit), style="dim"), (1, 2, 0, 2)),
         Text(),
         _measure_table(audit),
     )
 
 
-def _agreement_table(audit: AttentionAudit) -> RenderableType:
+def _correlation_table(audit: AttentionAudit) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     for _ in range(len(audit.measures) + 2):
@@ -60,7 +61,7 @@ def _agreement_table(audit: AttentionAudit) -> RenderableType:
     return Padding(table, (0, 2))
 
 
-def _cell(row: Agreement) -> Text:
+def _cell(row: RankCorrelation) -> Text:
     """τ and its interval; below it what ties give and the texts left out, where there are any."""
     text = Text("–", style="dim")
     if not math.isnan(row.tau):
@@ -74,7 +75,7 @@ def _cell(row: Agreement) -> Text:
 
 
 def _heading(measure: str) -> Text:
-    """A measure's name, a word a line."""
+    """A measure's name, one word per line."""
     return Text(measure.replace("_", "\n"), style="bold")
 
 
@@ -105,23 +106,43 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}"
 
 
-def plot_agreement(audit: AttentionAudit, ax: Axes | None = None) -> Axes:
-    """Draw τ by layer, a line a measure with its interval, and dotted the τ that ties alone explain."""
+def audit_table(audit: AttentionAudit) -> str:
+    """An audit as a piece of HTML for a notebook: the verdict with its reasons, and τ by layer and measure."""
+    verdict = audit.verdict
+    said = "".join(f"<li>{escape(visible(line))}</li>" for line in (*verdict.reasons, *audit.warnings))
+    head = "".join(f"<th>{escape(visible(name))}</th>" for name in ("layer", *audit.measures))
+    rows = "".join(
+        f"<tr><th>{layer}</th>{''.join(f'<td>{_with_interval(row)}</td>' for row in audit.of_layer(layer))}</tr>"
+        for layer in audit.layers
+    )
+    about = f"{audit.model.id}, {audit.n_texts} text{'s' if audit.n_texts != 1 else ''}: Kendall's τ-b with attention"
+    return (
+        f"<p><strong>{escape(verdict.answer)}</strong></p><ul>{said}</ul>"
+        f"<table><caption>{escape(visible(about))}</caption><tr>{head}</tr>{rows}</table>"
+    )
+
+
+def _with_interval(row: RankCorrelation) -> str:
+    return "–" if math.isnan(row.tau) else f"{row.tau:.2f} [{row.low:.2f}, {row.high:.2f}]"
+
+
+def plot_rank_correlation(audit: AttentionAudit, ax: Axes | None = None) -> Axes:
+    """Draw τ by layer, one line per measure with its interval, and dotted the τ that ties alone explain."""
     if ax is None:
         from matplotlib import pyplot
 
         _, ax = pyplot.subplots(figsize=(WIDTH * 1.4, 2.4), layout="constrained")
-    places = np.arange(len(audit.layers))
+    positions = np.arange(len(audit.layers))
     for number, measure in enumerate(audit.measures):
         colour, marker = _LINES[number % len(_LINES)]
         rows = [next(row for row in audit.of_layer(layer) if row.measure == measure) for layer in audit.layers]
         tau = np.array([row.tau for row in rows])
         error = np.abs(np.array([[row.low, row.high] for row in rows]).T - tau)
         style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 3, "linewidth": 1, "capsize": 1.5}
-        ax.errorbar(places, tau, yerr=error, label=measure, elinewidth=0.7, **style)
-        ax.plot(places, [row.tie_null for row in rows], color=colour, linestyle=":", linewidth=0.8)
+        ax.errorbar(positions, tau, yerr=error, label=measure, elinewidth=0.7, **style)
+        ax.plot(positions, [row.tie_null for row in rows], color=colour, linestyle=":", linewidth=0.8)
     ax.axhline(0, color="0.3", linewidth=0.6)
-    ax.set_xticks(places, [str(layer) for layer in audit.layers], fontsize=SMALL)
+    ax.set_xticks(positions, [str(layer) for layer in audit.layers], fontsize=SMALL)
     ax.set_xlabel("layer (dotted: what ties alone explain)", fontsize=SMALL)
     ax.set_ylabel("Kendall's τ-b with attention", fontsize=SMALL)
     ax.tick_params(labelsize=SMALL, length=2)
@@ -138,7 +159,7 @@ def plot_heads(audit: AttentionAudit, measure: str | None = None, ax: Axes | Non
     measure = audit.measures[0] if measure is None else measure
     if measure not in audit.measures:
         raise UnknownNameError("measure", measure, audit.measures)
-    rows = {(row.layer, row.head): row.tau for row in audit.agreements if row.measure == measure and row.head}
+    rows = {(row.layer, row.head): row.tau for row in audit.rank_correlations if row.measure == measure and row.head}
     n_heads = max(head or 0 for _, head in rows)
     taus = np.array([[rows.get((layer, head + 1), math.nan) for head in range(n_heads)] for layer in audit.layers])
     if ax is None:

@@ -92,8 +92,8 @@ def ranked_bars(
     row, head, left, right = 17, 24 if title else 4, 0.36 * width, 52
     words = heaviest(weights, most)
     drawn = []
-    for index, (text, weight) in enumerate(words):
-        y, length = head + index * row, (width - left - right) * weight / words[0][1]
+    for number, (text, weight) in enumerate(words):
+        y, length = head + number * row, (width - left - right) * weight / words[0][1]
         room = min(left - 12, 12 * _ems(text))
         drawn.append(
             f'<text x="{left - 6:.1f}" y="{y + 12}" font-size="12" text-anchor="end" textLength="{room:.1f}" '

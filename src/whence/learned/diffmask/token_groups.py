@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+
+import regex
 
 from whence.errors import UsageError
 from whence.explanation import Explanation
-from whence.part_of_speech import spaced_spans, treebank_spans, universal_tags
 from whence.units import word_of
 
-if TYPE_CHECKING:
-    from whence.part_of_speech import Tagger
+Tagger = Callable[[str], Iterable[tuple[int, int, str]]]
+"""Takes a text and gives its words as (start, end, part of speech), start and end counting characters."""
 
 Groups = list[str | None]
 """The group of each token of one explanation; None leaves a token out."""
@@ -35,29 +35,33 @@ def special_token_groups(explanation: Explanation) -> Groups:
     return groups
 
 
-def part_of_speech_groups(
-    explanation: Explanation,
-    tagger: Tagger,
-    spans: Callable[[str], list[tuple[int, int]]] = treebank_spans,
-) -> Groups:
-    """The universal part of speech of the word that each token was cut from; special tokens as groups of their own.
+def part_of_speech_groups(explanation: Explanation, tagger: Tagger) -> Groups:
+    """The part of speech of the word that each token was cut from; special tokens as groups of their own.
 
     Args:
         explanation: of a text, or of a pair, each half tagged by itself.
-        tagger: see `whence.part_of_speech.Tagger.load`.
-        spans: how texts are cut into words; `whence.part_of_speech.spaced_spans` for texts that are cut already.
+        tagger: any that says where its words stand; of spaCy
+            `lambda text: [(word.idx, word.idx + len(word), word.pos_) for word in nlp(text)]`.
     """
-    special = special_token_groups(explanation)
     cut = {}
     for segment, text in enumerate((explanation.text, explanation.pair or "")):
-        found = spans(text)
-        cut[segment] = (text, found, universal_tags(tagger, text, found))
+        words = list(tagger(text))
+        cut[segment] = (text, [(start, end) for start, end, _ in words], [tag for _, _, tag in words])
     groups: Groups = []
-    for token, name in zip(explanation.tokens, special, strict=True):
-        text, found, tags = cut[token.segment]
-        word = None if token.special else word_of(token.start, token.end, text, found)
+    for token, name in zip(explanation.tokens, special_token_groups(explanation), strict=True):
+        text, spans, tags = cut[token.segment]
+        word = None if token.special else word_of(token.start, token.end, text, spans)
         groups.append(name if word is None else tags[word])
     return groups
+
+
+def spaced_spans(text: str) -> list[tuple[int, int]]:
+    """Character spans between spaces: the words of a text that is cut already, such as a treebank's sentence.
+
+    >>> spaced_spans("It 's fine")
+    [(0, 2), (3, 5), (6, 10)]
+    """
+    return [match.span() for match in regex.finditer(r"[^ ]+", text)]
 
 
 def sentiment_groups(explanation: Explanation, leaf_labels: Sequence[int]) -> Groups:

@@ -1,7 +1,7 @@
 """Parts of speech by an averaged perceptron whose weights are plain JSON.
 
 The features are those of the tagger of Honnibal (2013) that NLTK ships, so weights trained for it give the same tags
-here; NLTK itself is not needed. The weights are not part of whence: they are read from the user's data folder.
+here; NLTK itself is not needed. The weights are not part of whence: they are read from the data folder.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import json
 import os
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import regex
 
 from whence.errors import FileError
+from whence.learned.diffmask.token_groups import Tagger as UniversalTagger
+
+Span = tuple[int, int]
 
 FILE = "pos_tagger.json.gz"
 
@@ -89,8 +92,8 @@ class Tagger:
         context = ["-START-", "-START2-", *(_normalised(word) for word in words), "-END-", "-END2-"]
         before, before_that = "-START-", "-START2-"
         tags = []
-        for place, word in enumerate(words):
-            tag = self.tagdict.get(word) or self._best(_features(place + 2, word, context, before, before_that))
+        for number, word in enumerate(words):
+            tag = self.tagdict.get(word) or self._best(_features(number + 2, word, context, before, before_that))
             tags.append(tag)
             before, before_that = tag, before
         return tags
@@ -139,15 +142,6 @@ def treebank_spans(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in _WORD.finditer(text)]
 
 
-def spaced_spans(text: str) -> list[tuple[int, int]]:
-    """Character spans between spaces: the words of a text that is cut already, such as a treebank's sentence.
-
-    >>> spaced_spans("It 's fine")
-    [(0, 2), (3, 5), (6, 10)]
-    """
-    return [match.span() for match in regex.finditer(r"[^ ]+", text)]
-
-
 def universal_tags(tagger: Tagger, text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
     """The universal tag of each span of the text, tagged sentence by sentence."""
     words = [_BRACKETS.get(text[start:end].upper(), text[start:end]) for start, end in spans]
@@ -156,6 +150,16 @@ def universal_tags(tagger: Tagger, text: str, spans: Sequence[tuple[int, int]]) 
         sentence = zip(words[first:last], spans[first:last], strict=True)
         penn += tagger.tag([_as_in_treebank(word, text[max(0, start - 1) : start]) for word, (start, _) in sentence])
     return [universal_tag(word, tag) for word, tag in zip(words, penn, strict=True)]
+
+
+def universal_tagger(tagger: Tagger, spans: Callable[[str], list[Span]] = treebank_spans) -> UniversalTagger:
+    """The tagger as `part_of_speech_groups` of whence takes one; `spans` cuts texts into words."""
+
+    def tagged(text: str) -> list[tuple[int, int, str]]:
+        words = spans(text)
+        return [(*word, tag) for word, tag in zip(words, universal_tags(tagger, text, words), strict=True)]
+
+    return tagged
 
 
 def universal_tag(word: str, penn: str) -> str:
@@ -176,10 +180,10 @@ def universal_tag(word: str, penn: str) -> str:
 def _sentences(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Where sentences begin and end; closing quotation marks and brackets belong to the sentence before them."""
     first, ended = 0, False
-    for place, word in enumerate(words):
+    for number, word in enumerate(words):
         if ended and word not in _ENDING and word not in _CLOSING:
-            yield first, place
-            first, ended = place, False
+            yield first, number
+            first, ended = number, False
         ended = ended or word in _ENDING
     if words:
         yield first, len(words)
