@@ -339,8 +339,8 @@ def batches(model: whence.LayeredModel, lengths: list[int]) -> list[tuple[torch.
     """Rows of the given lengths in whence's own batches, all attended to: no explanation, only passes."""
     budget = 65_536 if model.device.type == "cuda" else 2_048
     found = []
-    for places in batching.batches([range(length) for length in lengths], budget):
-        ids = torch.full((len(places), max(lengths[place] for place in places)), 5, device=model.device)
+    for batch in batching.micro_batches(sorted(lengths), int, budget):
+        ids = torch.full((len(batch), max(batch)), 5, device=model.device)
         found.append((ids, torch.ones_like(ids)))
     return found
 

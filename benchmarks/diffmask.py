@@ -143,7 +143,8 @@ def explanation_times(model: whence.LayeredModel, kind: Kind, n_sentences: int, 
     texts = [review["text"] for review in reviews()]
     encodings = [model.encode(texts[index % len(texts)]) for index in range(n_sentences)]
     grouped = [
-        model.collate([encodings[index] for index in batch]) for batch in batches(encodings, usual_batch_tokens(model))
+        model.collate([encodings[index] for index in batch])
+        for batch in batches(model, encodings, usual_batch_tokens(model))
     ]
     layers = _layers(model)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tiny_models
 import torch
@@ -10,18 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import whence
+from whence.engine.play import hiding_game, revealing_game
+from whence.learned.diffmask.erasure import smallest_kept_sets
 from whence.methods.state_statistics import StateStatistics
 from whence.models.batching import batches, micro_batches, reads_padding, tokens_that_fit
+from whence.models.hiding import Hide
+from whence.scoreboard.evaluate import evaluate
 
 
 def test_batches_keep_within_the_budget_and_lose_nothing() -> None:
     model = tiny_models.tiny("bert")
     texts = [" ".join(["film"] * length) for length in (9, 1, 4, 30, 2, 2, 7)]
     encodings = [model.encode(text) for text in texts]
-    found = list(batches(encodings, 24))
-    assert sorted(place for batch in found for place in batch) == list(range(len(texts)))
+    found = list(batches(model, encodings, 24))
+    assert sorted(index for batch in found for index in batch) == list(range(len(texts)))
     for batch in found:
-        assert len(batch) == 1 or len(batch) * max(len(encodings[place]) for place in batch) <= 24
+        assert len(batch) == 1 or len(batch) * max(len(encodings[index]) for index in batch) <= 24
     assert len(found) < len(texts), "texts share batches"
     assert len(found[-1]) == 1, "a text longer than the budget comes alone"
 
@@ -29,8 +34,8 @@ def test_batches_keep_within_the_budget_and_lose_nothing() -> None:
 def test_a_long_text_does_not_fill_a_batch_with_padding() -> None:
     model = tiny_models.tiny("bert")
     encodings = [model.encode(" ".join(["film"] * (n_tokens - 2))) for n_tokens in (10, 10, 10, 11, 40, 40)]
-    assert list(batches(encodings, 1_000)) == [[0, 1, 2, 3, 4, 5]], "a small batch costs more than its padding"
-    assert list(batches(encodings, 160)) == [[0, 1, 2, 3], [4, 5]]
+    assert list(batches(model, encodings, 1_000)) == [[0, 1, 2, 3, 4, 5]], "a small batch costs more than its padding"
+    assert list(batches(model, encodings, 160)) == [[0, 1, 2, 3], [4, 5]]
 
 
 @settings(deadline=None)
@@ -44,7 +49,7 @@ def test_micro_batches_lose_nothing_and_keep_order(lengths: list[int], budget: i
         assert not equal or len(set(sizes)) == 1
 
 
-def mobilebert(head: str = "TokenClassification") -> whence.LayeredModel:
+def mobilebert(head: str = "ForTokenClassification", task: str | None = None) -> whence.LayeredModel:
     """A model that reads its padding: each token is embedded together with its two neighbours."""
     config = transformers.MobileBertConfig(
         vocab_size=len(tiny_models.wordpiece()), hidden_size=16, intermediate_size=24, num_hidden_layers=2,
@@ -52,11 +57,11 @@ def mobilebert(head: str = "TokenClassification") -> whence.LayeredModel:
         trigram_input=True, num_feedforward_networks=2, num_labels=3, classifier_activation=False,
     )  # fmt: skip
     torch.manual_seed(0)
-    model = tiny_models.shaken(getattr(transformers, f"MobileBertFor{head}")(config))
-    return whence.load(model, tiny_models.wordpiece())
+    model = tiny_models.shaken(getattr(transformers, f"MobileBert{head}")(config))
+    return whence.load(model, tiny_models.wordpiece(), task=task)
 
 
-@pytest.mark.parametrize("head", ["TokenClassification", "SequenceClassification"])
+@pytest.mark.parametrize("head", ["ForTokenClassification", "ForSequenceClassification"])
 @pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "leave_one_out"])
 def test_a_model_that_reads_its_padding_is_never_padded(method: str, head: str) -> None:
     model = mobilebert(head)
@@ -143,3 +148,62 @@ def test_out_of_memory_is_met_with_smaller_batches(bert: whence.LayeredModel, mo
     assert max(sizes) > 2, "memory ran out at first"
     for one, other in zip(expected, found, strict=True):
         assert abs(one.scores - other.scores).max() < 1e-5
+
+
+def texts_of_many_lengths() -> list[str]:
+    return [*tiny_models.TEXTS, "a fine story", "a good film"]
+
+
+@pytest.mark.filterwarnings("ignore:.*reads its padding")
+@pytest.mark.parametrize("hide", ["auto", "mask"])
+def test_games_and_boards_of_a_model_that_reads_its_padding(hide: Hide) -> None:
+    model, texts = mobilebert("ForSequenceClassification"), texts_of_many_lengths()
+    found = whence.explain(model, texts, "leave_one_out")
+    games = [hiding_game(model, found, hide=hide), revealing_game(model, found, hide=hide)]
+    board = evaluate(model, texts, methods=["leave_one_out"], metrics=["comprehensiveness", "sufficiency"], hide=hide)
+    for index, text in enumerate(texts):
+        own = mobilebert("ForSequenceClassification")
+        for play, together in zip((hiding_game, revealing_game), games, strict=True):
+            alone = play(own, found[index : index + 1], hide=hide)
+            for measure, outcomes in together.outcomes.items():
+                np.testing.assert_allclose(outcomes[index], alone.outcomes[measure][0], rtol=1e-5)
+        judged = evaluate(own, [text], methods=["leave_one_out"], metrics=[*board.metrics], hide=hide)
+        for metric, values in board.values.items():
+            np.testing.assert_allclose(values[:, index], judged.values[metric][:, 0], atol=1e-5)
+
+
+def test_erasure_of_a_model_that_reads_its_padding() -> None:
+    texts = texts_of_many_lengths()
+    together = smallest_kept_sets(mobilebert("ForSequenceClassification"), texts, constraint="divergence", margin=0.05)
+    for text, found in zip(texts, together, strict=True):
+        assert smallest_kept_sets(mobilebert("ForSequenceClassification"), [text], constraint="divergence", margin=0.05) == [found]
+
+
+def test_training_on_a_model_that_reads_its_padding() -> None:
+    """A step over texts of many lengths takes the gradients of texts that are seen alone."""
+    model, texts = mobilebert("ForSequenceClassification"), texts_of_many_lengths()
+    seen: list[set[int]] = []
+
+    def lengths(_: object, __: object, given: dict[str, torch.Tensor]) -> None:
+        seen.append({int(length) for length in given["attention_mask"].sum(dim=-1).flatten()})
+
+    probes = whence.DiffMask(steps=2, batch_size=len(texts), start=0.0)
+    model.module.register_forward_pre_hook(lengths, with_kwargs=True)
+    probes.fit(model, texts, held_out=texts, validations=1, progress=False)
+    assert len(set.union(*seen)) > 2
+    assert sum(len(each) > 1 for each in seen) == 1, "after one look at padding, nothing is padded"
+    results = probes.validate(model, texts)
+    own = [probes.validate(model, [text]) for text in texts]
+    for layer, result in enumerate(results):
+        mean = sum(each[layer].divergence for each in own) / len(own)
+        assert result.divergence == pytest.approx(mean, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*reads its padding")
+def test_similarity_by_a_model_that_reads_its_padding() -> None:
+    """The texts that others are compared with are not padded either."""
+    pairs = [("a good film", text) for text in texts_of_many_lengths()]
+    together = whence.explain(mobilebert("Model", "similarity"), pairs, "gradient_x_input")
+    for pair, found in zip(pairs, together, strict=True):
+        own = whence.explain(mobilebert("Model", "similarity"), pair, "gradient_x_input")
+        assert found.target.value == pytest.approx(own.target.value, rel=1e-5)

@@ -42,7 +42,7 @@ def mask_all(
     model: whence.LayeredModel, probes: Mapping[str, whence.DiffMask], encodings: Sequence[Encoding]
 ) -> tuple[np.ndarray, dict[str, Masked]]:
     """What the model says of the whole texts, and what each set of probes makes of them."""
-    groups = list(batches(encodings, usual_batch_tokens(model)))
+    groups = list(batches(model, encodings, usual_batch_tokens(model)))
     texts = [each.text if each.pair is None else (each.text, each.pair) for each in encodings]
     whole = np.full(len(encodings), -1)
     found = {}

@@ -126,7 +126,7 @@ def lost_by_chance(
     A masked text whose answer changes need not be a worse one; this says what to expect if changes are blind.
     """
     logits = np.zeros((len(encodings), 5))
-    for indices in batches(encodings, usual_batch_tokens(model)):
+    for indices in batches(model, encodings, usual_batch_tokens(model)):
         logits[indices] = model.states(model.collate([encodings[index] for index in indices])).logits.numpy()
     whole, generator = logits.argmax(axis=1), np.random.default_rng(0)
     noise = generator.normal(size=(NOISES, *logits.shape))

@@ -114,7 +114,7 @@ def accuracy(model: whence.LayeredModel, data_dir: Path, split: str) -> float:
     examples = read("sst5", data_dir=data_dir, split=split)
     encodings = [model.encode(example.text) for example in examples]
     right = 0
-    for indices in batches(encodings, usual_batch_tokens(model)):
+    for indices in batches(model, encodings, usual_batch_tokens(model)):
         said = model.states(model.collate([encodings[index] for index in indices])).logits.argmax(dim=-1).tolist()
         right += sum(guess == examples[index].label for guess, index in zip(said, indices, strict=True))
     return right / len(examples)
@@ -125,7 +125,7 @@ def moved_by(model: whence.LayeredModel, texts: Sequence[str], kept: Sequence[se
     """The divergence of each text's output when only some of its tokens are kept."""
     encodings = [model.encode(text) for text in texts]
     moved = np.zeros(len(texts))
-    for indices in batches(encodings, usual_batch_tokens(model)):
+    for indices in batches(model, encodings, usual_batch_tokens(model)):
         inputs = model.collate([encodings[index] for index in indices])
         states = model.states(inputs)
         keep = torch.zeros(inputs.ids.shape)

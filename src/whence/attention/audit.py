@@ -75,7 +75,7 @@ def audit_attention(
     importance = _importance(model, given, measures, words, scale, seed, batch_tokens, progress)
     statistics = AuditStatistics(importance)
     done = 0
-    for batch in batches(encodings, batch_tokens or usual_batch_tokens(model), model):
+    for batch in batches(model, encodings, batch_tokens or usual_batch_tokens(model)):
         inputs = model.collate([encodings[index] for index in batch])
 
         def consume(

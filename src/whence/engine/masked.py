@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from whence.errors import NonFiniteError
+from whence.models.batching import micro_batches, reads_padding
 from whence.models.hiding import Hiding
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answers:
-    """What the model says of each row: the places of its answer (a class; first and last token of a span), and the
+    """What the model says of each row: the indices of its answer (a class; first and last token of a span), and the
     probability of what it says of the whole text."""
 
-    said: Int[np.ndarray, "row place"]
+    said: Int[np.ndarray, "row index"]
     probability: Float[np.ndarray, " row"]
 
 
@@ -40,10 +41,11 @@ class MaskedTexts:
         self._model, self._hiding, self._batch_tokens = model, hiding, batch_tokens
         self._inputs = model.collate(encodings)
         self._lengths = np.array([len(encoding) for encoding in encodings])
+        self._equal_lengths = reads_padding(model, encodings)
         self._first = first_position(model) if hiding.from_attention else None
         parts, indices = [], []
         with model.held(), torch.inference_mode():
-            batches = list(_micro_batches(self._lengths, batch_tokens))
+            batches = self._batches(self._lengths)
             for batch in batches:
                 inputs = self._inputs.rows(torch.from_numpy(batch).to(model.device))
                 logits = model.run(inputs)
@@ -56,7 +58,7 @@ class MaskedTexts:
     def answers(self, rows: Int[np.ndarray, " row"], keep: Bool[np.ndarray, "row token"]) -> Answers:
         """What the model says of texts (by their index) in which only the tokens marked in `keep` are seen."""
         lengths = keep.sum(axis=1) if self._first is not None else self._lengths[rows]
-        batches = list(_micro_batches(lengths, self._batch_tokens))
+        batches = self._batches(lengths)
         found = []
         with self._model.held(), torch.inference_mode():
             for batch in batches:
@@ -66,6 +68,11 @@ class MaskedTexts:
                 logits = _checked(self._logits(inputs, seen & inputs.mask))
                 found.append(self._answers(logits, inputs, self._selection.rows(texts)))
         return _gathered(found, batches)
+
+    def _batches(self, lengths: Int[np.ndarray, " row"]) -> list[Int[np.ndarray, " _some"]]:
+        order, sizes = np.argsort(lengths, kind="stable").tolist(), lengths.tolist()
+        some = micro_batches(order, sizes.__getitem__, self._batch_tokens, equal=self._equal_lengths)
+        return [np.array(batch) for batch in some]
 
     def _logits(self, inputs: Inputs, keep: Bool[Tensor, "row token"]) -> Float[Tensor, "row *token label"]:
         if self._first is not None and bool(keep[:, 0].all()):
@@ -99,16 +106,6 @@ def _checked(logits: Float[Tensor, "row *token label"]) -> Float[Tensor, "row *t
             "the model's output is NaN with some tokens hidden", "try hide='mask', which leaves attention alone"
         )
     return logits
-
-
-def _micro_batches(lengths: Int[np.ndarray, " row"], batch_tokens: int) -> Iterator[Int[np.ndarray, " row"]]:
-    """Rows of similar length, as many at a time as the token budget allows."""
-    order = np.argsort(lengths, kind="stable")
-    start = 0
-    for end in range(1, len(order) + 1):
-        if end == len(order) or lengths[order[end]] * (end + 1 - start) > batch_tokens:
-            yield order[start:end]
-            start = end
 
 
 def _gathered(parts: Sequence[Answers], batches: Sequence[Int[np.ndarray, " row"]]) -> Answers:

@@ -22,7 +22,7 @@ from whence.learned.checkpoint import Parts
 from whence.learned.processes import Processes
 from whence.learned.schedule import Batches, Pace, generator, learning_rate_share
 from whence.learned.texts import Texts, digest
-from whence.models.batching import batches
+from whence.models.batching import batches, micro_batches, reads_padding
 from whence.models.fingerprint import first_difference
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
@@ -38,7 +38,7 @@ CARRIED = ("step", "last_step", "cooling_from", "seconds", "history")
 
 @dataclass(frozen=True)
 class Batch:
-    """The texts of one step. A process holds those of its own `rows`, out of `n_texts` with up to `longest` tokens."""
+    """Texts of one step: those in its `rows`, out of the step's `n_texts` with up to `longest` tokens."""
 
     inputs: Inputs
     rows: list[int]
@@ -66,9 +66,9 @@ class Learner(Protocol):
         """Before the first step: look at some of the texts."""
 
     def add_gradients(self, batch: Batch) -> Float[Tensor, "*sum"]:
-        """Put gradients of the mean over all `n_texts` into the probe, as far as this process's own texts go.
+        """Put gradients of the mean over all `n_texts` into the probe, as far as the texts of this batch go.
 
-        Gives the sums over its own texts that `update` needs the mean of.
+        Gives the sums over its texts that `update` needs the mean of.
         """
 
     def update(self, batch: Batch, means: Float[Tensor, "*sum"]) -> None:
@@ -100,8 +100,9 @@ class Training:
         self.owner = Owner.of(model)
         self.batches = Batches([len(encoding) for encoding in texts.training], pace.batch_size, pace.seed)
         self.held_out = [
-            [texts.held_out[index] for index in batch] for batch in batches(texts.held_out, batch_tokens)
+            [texts.held_out[index] for index in batch] for batch in batches(model, texts.held_out, batch_tokens)
         ]  # fmt: skip
+        self.equal_lengths = reads_padding(model, texts.training)
         self.rates = [group["lr"] for group in learner.optimiser.param_groups]
         self.step = 0
         self.last_step = pace.steps
@@ -147,11 +148,11 @@ class Training:
         self.learner.begin([training[index] for index in order[:FIRST_TEXTS]])
 
     def train_step(self) -> None:
-        batch = self._batch()
-        sums = self.learner.add_gradients(batch)
+        parts = self._parts()
+        sums = torch.stack([self.learner.add_gradients(part) for part in parts]).sum(dim=0)
         gradients = [weight.grad for weight in self.learner.probe.parameters() if weight.grad is not None]
         self.processes.add_up([sums, *gradients])
-        means = sums / batch.n_texts
+        means = sums / parts[0].n_texts
         if not means.isfinite().all():
             raise NonFiniteError(
                 f"training gave a number that is not finite at step {self.step}",
@@ -160,14 +161,21 @@ class Training:
         share = learning_rate_share(self.step, self.pace.warm_up, self.cooling_from, self.last_step)
         for group, rate in zip(self.learner.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * share
-        self.learner.update(batch, means)
+        self.learner.update(parts[0], means)
         self.learner.optimiser.zero_grad(set_to_none=True)
 
-    def _batch(self) -> Batch:
+    def _parts(self) -> list[Batch]:
+        """This process's texts of the step, all at once, or by length where the model reads its padding."""
         texts = [self.texts.training[index] for index in self.batches[self.step]]
-        rows = self.processes.share(len(texts))
-        inputs = self.model.collate([texts[row] for row in rows])
-        return Batch(inputs, rows, len(texts), max(map(len, texts)), self.step, self.pace.seed)
+        n_texts, longest = len(texts), max(map(len, texts))
+        parts = [self.processes.share(n_texts)]
+        if self.equal_lengths:
+            own = sorted(parts[0], key=lambda row: len(texts[row]))
+            parts = list(micro_batches(own, lambda row: len(texts[row]), n_texts * longest, equal=True))
+        return [
+            Batch(self.model.collate([texts[row] for row in rows]), rows, n_texts, longest, self.step, self.pace.seed)
+            for rows in parts
+        ]
 
     def _validate(self) -> None:
         self.history.append({"step": self.step, **self.learner.validate(self.held_out)})

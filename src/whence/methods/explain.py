@@ -83,7 +83,7 @@ def explain(
     done = 0
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
         alone = ([index] for index in range(len(encodings)))
-        for batch in alone if plan.method.one_by_one else batches(encodings, plan.batch_tokens, model):
+        for batch in alone if plan.method.one_by_one else batches(model, encodings, plan.batch_tokens):
             for index, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
                 found[index] = explanation
             done += len(batch)

@@ -133,5 +133,5 @@ class StateStatistics:
         """Consecutive texts, as many at a time as the token budget allows; of these, what may be padded together."""
         encodings = (encode(model, text, index) for index, text in enumerate(texts))
         for some in micro_batches(encodings, len, self.batch_tokens):
-            for batch in batches(some, self.batch_tokens, model):
+            for batch in batches(model, some, self.batch_tokens):
                 yield [some[index] for index in batch]

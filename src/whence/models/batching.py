@@ -59,10 +59,10 @@ def micro_batches(
         yield batch
 
 
-def batches(encodings: Sequence[Encoding], batch_tokens: int, model: LayeredModel | None = None) -> Iterator[list[int]]:
+def batches(model: LayeredModel, encodings: Sequence[Encoding], batch_tokens: int) -> Iterator[list[int]]:
     """Indices of texts of similar length, or of the same where the model reads its padding, shortest first."""
     order = sorted(range(len(encodings)), key=lambda index: len(encodings[index]))
-    equal = model is not None and reads_padding(model, encodings)
+    equal = reads_padding(model, encodings)
     return micro_batches(order, lambda index: len(encodings[index]), batch_tokens, equal=equal)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -106,10 +107,16 @@ class LayeredModel:
         return replace(inputs, reference=self._reference(encodings)) if self.reading.pair_apart else inputs
 
     def _reference(self, encodings: Sequence[Encoding]) -> Float[Tensor, "batch hidden"]:
-        """What the pairs are read as by themselves."""
+        """What the pairs are read as by themselves, never padded: a model may read its padding."""
         pairs = [self.tokenizer.encode(encoding.pair or "", None) for encoding in encodings]
+        rows = sorted(range(len(pairs)), key=lambda row: len(pairs[row]))
+        found: dict[int, Tensor] = {}
         with self.held(), torch.inference_mode(False), torch.no_grad():
-            return self.run(collate(pairs, self.tokenizer.padding, None, self.device))
+            for _, some in groupby(rows, key=lambda row: len(pairs[row])):
+                same = list(some)
+                alike = collate([pairs[row] for row in same], self.tokenizer.padding, None, self.device)
+                found |= dict(zip(same, self.run(alike), strict=True))
+        return torch.stack([found[row] for row in range(len(pairs))])
 
     def states(
         self,

@@ -136,7 +136,7 @@ def smallest_kept_sets(
 
     results: dict[int, KeptSets] = {}
     with model.held(), torch.inference_mode():
-        for indices in batches(encodings, tokens_at_once):
+        for indices in batches(model, encodings, tokens_at_once):
             inputs = model.collate([encodings[index] for index in indices])
             states = model.states(inputs)
             selection = select("predicted", "logit", model.reading, states.logits, inputs.encodings)

@@ -143,7 +143,7 @@ class DiffMask:
         encodings = [encode(model, text, index) for index, text in enumerate(texts)]
         budget = batch_tokens or usual_batch_tokens(model)
         with model.held(), torch.inference_mode(False):
-            grouped = [[encodings[index] for index in batch] for batch in batches(encodings, budget)]
+            grouped = [[encodings[index] for index in batch] for batch in batches(model, encodings, budget)]
             return validate(model, fitted.probes.to(model.device), grouped, special=fitted.recipe.special)
 
     def keep_probabilities(

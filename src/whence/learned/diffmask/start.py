@@ -23,7 +23,7 @@ def mean_states(
     """The mean state of real tokens at every layer."""
     sums: dict[Layer, Tensor] = {}
     n_tokens = 0
-    for batch in batches(encodings, batch_tokens):
+    for batch in batches(model, encodings, batch_tokens):
         inputs = model.collate([encodings[index] for index in batch])
         states = model.states(inputs)
         n_tokens += int(inputs.mask.sum())
@@ -39,7 +39,7 @@ def everything_masked(
     """The mean divergence when every word is the mask token, or the mean word where there is none."""
     total = 0.0
     masking = model.tokenizer.masking
-    for batch in batches(encodings, batch_tokens):
+    for batch in batches(model, encodings, batch_tokens):
         inputs = model.collate([encodings[index] for index in batch])
         logits = model.run(inputs)
         if masking is not None:
