@@ -176,7 +176,9 @@ def test_erasure_of_a_model_that_reads_its_padding() -> None:
     texts = texts_of_many_lengths()
     together = smallest_kept_sets(mobilebert("ForSequenceClassification"), texts, constraint="divergence", margin=0.05)
     for text, found in zip(texts, together, strict=True):
-        assert smallest_kept_sets(mobilebert("ForSequenceClassification"), [text], constraint="divergence", margin=0.05) == [found]
+        assert smallest_kept_sets(
+            mobilebert("ForSequenceClassification"), [text], constraint="divergence", margin=0.05
+        ) == [found]
 
 
 def test_training_on_a_model_that_reads_its_padding() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from whence import testing
 from whence.learned.diffmask.erasure import smallest_kept_sets
 from whence.learned.diffmask.per_example import (
     DIFFMASK_PER_TEXT,
-    KEEP_PROBABILITY,
     Chosen,
     FreeMasks,
     diffmask_per_text,
@@ -209,9 +209,17 @@ def few_steps_with_a_baseline(question: Question) -> Scores:
 
 
 @pytest.mark.parametrize("check", testing.METHOD_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("compute", [few_steps_of_diffmask, few_steps_of_reinforce, few_steps_with_a_baseline])
-def test_the_contract_is_kept(compute: Any, check: testing.Check, bert: whence.LayeredModel) -> None:
-    check(Method(compute, KEEP_PROBABILITY, needs="", cost=""), bert)
+@pytest.mark.parametrize(
+    ("compute", "method"),
+    [
+        (few_steps_of_diffmask, DIFFMASK_PER_TEXT),
+        (few_steps_of_reinforce, REINFORCE_PER_TEXT),
+        (few_steps_with_a_baseline, DIFFMASK_PER_TEXT),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_the_contract_is_kept(compute: Any, method: Method, check: testing.Check, bert: whence.LayeredModel) -> None:
+    check(replace(method, compute=compute), bert)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class FreeMasks:
     """The free numbers of a batch of texts at one layer: gate logits, multipliers and, if learnt, baselines.
 
     Every number moves by its own gradients alone, so texts in a batch do not meet; in double precision, so that nothing
-    is rounded but what the model rounds.
+    is rounded but what the model rounds. That still grows from step to step: such methods are `one_by_one`.
     """
 
     def __init__(
@@ -223,5 +223,6 @@ DIFFMASK_PER_TEXT = Method(
     needs=("gradients",),
     cost="steps x (1 to 2 forwards, 1 backward) per layer",
     differentiable=False,
+    one_by_one=True,
 )
 """For `whence.explain(model, texts, method=DIFFMASK_PER_TEXT, margin=0.1)`."""

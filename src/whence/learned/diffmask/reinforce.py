@@ -85,5 +85,11 @@ def log_probability(masks: FreeMasks, gates: Float[Tensor, "batch token"]) -> Fl
     return torch.where(masks.free, each, 0.0).sum(dim=1)
 
 
-REINFORCE_PER_TEXT = Method(reinforce_per_text, KEEP_PROBABILITY, needs=("a baseline",), cost="steps x 1 to 2 forwards")
+REINFORCE_PER_TEXT = Method(
+    reinforce_per_text,
+    KEEP_PROBABILITY,
+    needs=("a baseline",),
+    cost="steps x 1 to 2 forwards",
+    one_by_one=True,
+)
 """For `whence.explain(model, texts, method=REINFORCE_PER_TEXT, form="released")`."""
