@@ -4,10 +4,10 @@
     python benchmarks/diffmask.py --device cuda --out benchmarks/results/diffmask-gpu.json
 
 The released code trains one layer a step and runs, for each of its two optimisers, the model on the unmasked texts and
-then once more from the bottom with a state replaced: four forward passes a step and one backward pass (in the
+then once more from the bottom with a state replaced: four forward passes per step and one backward pass (in the
 multipliers' half nothing but they has a gradient). whence trains every layer in a step: one pass over the unmasked
-texts serves all of them, then one masked pass a layer, from that layer up, serves both players. What is compared is the
-time to train one layer once, with the same probes, optimisers, batch and layers, turn by turn.
+texts serves all of them, then one masked pass per layer, from that layer up, serves both players. What is compared is
+the time to train one layer once, with the same probes, optimisers, batch and layers, turn by turn.
 """
 
 from __future__ import annotations

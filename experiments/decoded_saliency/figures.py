@@ -102,7 +102,7 @@ def draw_clouds(top: dict[str, dict[str, float]], figures: Path, name: str) -> d
 
 
 def draw_examples(examples: list[dict[str, Any]], methods: list[str], figures: Path, name: str) -> list[Path]:
-    """A picture an example: the text once a method, each word on a ground as strong as its share of the scores."""
+    """A picture per example: the text once per method, each word on a ground as strong as its share of the scores."""
     paths = []
     for number, example in enumerate(examples):
         path = figures / f"{name}-example-{number + 1}.svg"

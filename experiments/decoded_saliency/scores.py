@@ -66,7 +66,7 @@ class Task:
         return found
 
     def explanations(self, rows: Sequence[np.ndarray]) -> list[Explanation]:
-        """Scores, one row a text, as explanations."""
+        """Scores, one row per text, as explanations."""
         return [
             replace(said, scores=row[None], layers=("embeddings",)) for said, row in zip(self.said, rows, strict=True)
         ]
@@ -103,7 +103,7 @@ def _beginning(examples: Sequence[Example], start: str) -> Example | None:
 
 @dataclass(frozen=True)
 class Scored:
-    """A contestant's scores: for each layer a row a text; whether they have a sign; the time and passes they took."""
+    """A contestant's scores: for each layer a row per text; whether they have a sign; the time and passes they took."""
 
     layers: tuple[int | str, ...]
     rows: dict[int | str, list[np.ndarray]]
@@ -192,7 +192,9 @@ def surroundings(device: str) -> dict[str, Any]:
 def write(data: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(_rounded(data), indent=1)
-    text = re.sub(r"\[\n[\s\d.,e+-]+\]", lambda numbers: " ".join(numbers[0].split()), text)  # a list of numbers a line
+    text = re.sub(
+        r"\[\n[\s\d.,e+-]+\]", lambda numbers: " ".join(numbers[0].split()), text
+    )  # a list of numbers per line
     path.write_text(text + "\n", encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ import torch
 
 import whence
 from whence.learned.diffmask.validation import masked_outputs
-from whence.metrics.confidence import LEVEL, RESAMPLES, bootstrap
+from whence.metrics.confidence import RESAMPLES, bootstrap, percentile_ends, resampling_weights
 from whence.models.batching import batches, usual_batch_tokens
 from whence.models.inputs import Encoding
 
@@ -81,8 +81,7 @@ def collapsed_layers(rows: Sequence[Mapping[str, Any]], largest_class: float) ->
 
 def draws(n_texts: int, resamples: int = RESAMPLES) -> np.ndarray:
     """How often each text is drawn in each resample; the first row is every text once."""
-    drawn = np.random.default_rng(0).multinomial(n_texts, np.full(n_texts, 1 / n_texts), size=resamples)
-    return np.concatenate([np.ones((1, n_texts)), drawn])
+    return np.concatenate([np.ones((1, n_texts)), n_texts * resampling_weights(n_texts, resamples)])
 
 
 def macro_f1(gold: np.ndarray, said: np.ndarray, weights: np.ndarray, n_classes: int = 5) -> np.ndarray:
@@ -116,7 +115,7 @@ def released_macro_f1(gold: np.ndarray, said: np.ndarray, batch: int = 64) -> fl
 
 def interval(values: np.ndarray) -> dict[str, float]:
     """The first number with the ends of the interval in which the others lie."""
-    low, high = np.quantile(values[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = percentile_ends(values[1:])
     return {"value": float(values[0]), "low": float(low), "high": float(high)}
 
 

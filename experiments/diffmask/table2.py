@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--split", default="dev", help="'train' to choose settings")
     parser.add_argument("--limit", type=int, help="sentences, spread over all by chance")
     parser.add_argument("--longest", type=int, default=25, help="word pieces, special ones counted")
-    parser.add_argument("--budget", type=int, default=1_000_000, help="sets tried a sentence at most")
+    parser.add_argument("--budget", type=int, default=1_000_000, help="sets tried per sentence at most")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=SHARED["steps"])
     parser.add_argument("--width", type=int, help="of the GRU; by default that of the word embeddings")

@@ -88,7 +88,7 @@ def _classifier(key: tuple[str, ...], records: list[dict[str, Any]]) -> dict[str
 
 
 def _summary(rows: list[list[float | None]]) -> dict[str, Any]:
-    """A row a seed, a number a document: mean, spread over documents (of the seeds' mean), interval, means by seed."""
+    """A row per seed, a number per document: mean, spread over documents (of seeds' mean), interval, means by seed."""
     values = np.array(rows, dtype=float)
     by_seed = [float(np.nanmean(row)) if np.isfinite(row).any() else None for row in values]
     defined = np.isfinite(values).any(axis=0)

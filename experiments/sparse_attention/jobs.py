@@ -60,10 +60,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Means:
-    """Where and how jobs are done: folder, device, tokens a pass, learning rates to choose among, trial sizes.
+    """Where and how jobs are done: folder, device, tokens per pass, learning rates to choose among, trial sizes.
 
     Importance is measured on `n_measured` test documents, evenly spread; the two forms of influence are compared on
-    `sample` of their shorter half, since the second takes a pass a state and coordinate.
+    `sample` of their shorter half, since the second takes a pass per state and coordinate.
     """
 
     work: Path

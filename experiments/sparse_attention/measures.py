@@ -1,4 +1,4 @@
-"""Everything the tables need of one trained classifier on its test documents: one number a document and quantity."""
+"""Everything the tables need of one trained classifier on its test documents: one number per document and quantity."""
 
 from __future__ import annotations
 

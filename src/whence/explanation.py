@@ -180,7 +180,7 @@ class Explanation:
         Args:
             tokens: pieces of the text in order, as strings (marks of sub-words such as ## are looked through; what is
                 not in the text, such as [CLS], is special) or as tokens.
-            scores: one a token, or a row a layer.
+            scores: one per token, or a row per layer.
             meaning: what a score says; by default something signed that adds up.
         """
         table = np.array(scores, dtype=np.float32).reshape(-1, len(tokens) if len(tokens) else 1)
@@ -266,7 +266,7 @@ class Explanation:
         return load(path)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """One row a layer and token: layer, token, start, end, segment, special, word, score."""
+        """One row per layer and token: layer, token, start, end, segment, special, word, score."""
         import pandas
 
         return pandas.DataFrame(

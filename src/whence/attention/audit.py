@@ -22,6 +22,7 @@ from whence.errors import InputError, UnknownNameError, UsageError, WhenceWarnin
 from whence.explanation import Scale
 from whence.methods.explain import explain
 from whence.methods.names import method_named
+from whence.metrics.confidence import FEW_TEXTS
 from whence.models.batching import Text, batches, encode, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 Queries = Literal["all", "first", "last"]
 QUERIES: tuple[Queries, ...] = ("all", "first", "last")
-FEW = 30  # texts: below this the bootstrap is too sure of itself
 MEASURES = ("gradient", "gradient_x_input", "leave_one_out", "integrated_gradients")
 
 
@@ -163,7 +163,7 @@ def _received(
 
 def _warnings(encodings: Sequence[Encoding]) -> tuple[str, ...]:
     cut = sum(encoding.cut > 0 for encoding in encodings)
-    few = f"{len(encodings)} texts are few: the intervals are wide, and rough" if len(encodings) < FEW else None
+    few = f"{len(encodings)} texts are few: the intervals are wide, and rough" if len(encodings) < FEW_TEXTS else None
     return tuple(
         filter(None, [f"{cut} texts were truncated: the model does not read their ends" if cut else None, few])
     )

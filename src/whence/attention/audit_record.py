@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from whence.attention.attention_maps import AttentionLayer
 from whence.errors import FileError, warn_of_old_name
 from whence.explanation import ModelRecord
 from whence.files import write_whole
+from whence.json_records import plain
 
 if TYPE_CHECKING:
     import pandas
@@ -128,7 +129,7 @@ class AttentionAudit:
         """Everything as plain JSON types (NaN becomes null), the verdict in words included."""
         verdict = self.verdict
         words = {"answer": verdict.answer, "reasons": list(verdict.reasons)}
-        return {"schema": SCHEMA, "kind": "attention_audit", "verdict": words, **_plain(asdict(self))}
+        return {"schema": SCHEMA, "kind": "attention_audit", "verdict": words, **plain(self, nan_as_null=True)}
 
     def save(self, path: str | Path) -> None:
         """Write the audit as JSON; a file already there is replaced only once the new one is whole."""
@@ -203,13 +204,3 @@ def _row(kind: type, data: Mapping[str, Any]) -> Any:
     """A row of numbers: null is NaN again."""
     numbers = {field.name for field in fields(kind) if field.type == "float"}
     return kind(**{name: math.nan if value is None and name in numbers else value for name, value in data.items()})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_plain(each) for each in value]
-    return value

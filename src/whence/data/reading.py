@@ -38,7 +38,7 @@ def read(
 
     Args:
         source: a file (.jsonl, .csv, .tsv or .parquet with a column text, perhaps label, pair and split; .txt with a
-            text a line), or a known set: sst2, sst5, ag_news, imdb, squad (question and context), 20news (baseball
+            text per line), or a known set: sst2, sst5, ag_news, imdb, squad (question and context), 20news (baseball
             and hockey).
         data_dir: the folder with the files of known sets; without it the environment variable WHENCE_DATA names the
             folder, and what is not there comes from the hub.

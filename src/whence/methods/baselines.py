@@ -48,7 +48,7 @@ def removable(question: Question, layer: Layer, special: bool | None) -> Bool[Te
 class BaselineStates:
     """The states that stand for "nothing there", at any layer; one forward pass in all, and only if needed.
 
-    `id` is the token that stands in every place, if it is a token that does.
+    `id` is the token that stands at every position, if it is a token that does.
     """
 
     def __init__(self, question: Question, baseline: Baseline) -> None:
@@ -90,7 +90,7 @@ class BaselineStates:
         return self._states.at(layer)
 
     def ids(self) -> Int[Tensor, "batch token"]:
-        """The ids of the texts in which the baseline's token stands in every place."""
+        """The ids of the texts in which the baseline's token stands at every position."""
         inputs = self._question.inputs
         assert self.id is not None, "only a token has ids"
         whole = torch.full_like(inputs.ids, self.id)

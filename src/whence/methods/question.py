@@ -167,7 +167,7 @@ class Question:
     def backpropagate(self, layer: Layer, rows: Int[Tensor, " row"], build: Build, loss: Loss) -> None:
         """Add up, in the leaves that `build` uses, the gradients of a loss of the whole output when h_layer is changed.
 
-        `loss` gets the logits, the inputs and the slice of some rows, and gives one number a row.
+        `loss` gets the logits, the inputs and the slice of some rows, and gives one number per row.
         """
         self.check_gradient(layer)
         for chunk, inputs in self._micro_batches(rows):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 RESAMPLES = 1_000
 LEVEL = 0.95
+FEW_TEXTS = 30  # below so many the bootstrap is too sure of itself
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Difference:
 
 
 @lru_cache(maxsize=4)
-def _resampling_weights(n_texts: int, resamples: int, seed: int) -> Float[np.ndarray, "resample text"]:
+def resampling_weights(n_texts: int, resamples: int = RESAMPLES, seed: int = 0) -> Float[np.ndarray, "resample text"]:
     """How often each text is drawn in each resample, as shares; kept, since all methods are resampled alike."""
     draws = np.random.default_rng(seed).multinomial(n_texts, np.full(n_texts, 1 / n_texts), size=resamples)
     weights: Float[np.ndarray, "resample text"] = draws / n_texts
@@ -72,9 +73,16 @@ def bootstrap(
         raise UsageError("there is no text to take a mean over", "give at least one text")
     if not 0 < level < 1:
         raise UsageError(f"level must lie between 0 and 1, got {level!r}", "give level=0.95")
-    weights = _resampling_weights(len(values), resamples, seed)
+    weights = resampling_weights(len(values), resamples, seed)
     means = (weights @ values.reshape(len(values), -1)).reshape(resamples, *values.shape[1:])
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return percentile_ends(means, level)
+
+
+def percentile_ends(
+    resampled: Float[np.ndarray, " resample *point"], level: float = LEVEL
+) -> tuple[Float[np.ndarray, " *point"], Float[np.ndarray, " *point"]]:
+    """The ends between which this share of the resampled numbers lies, for each point by itself."""
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
 
 

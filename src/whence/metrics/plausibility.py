@@ -62,7 +62,7 @@ def _checked(
     scores, marked = np.asarray(scores, dtype=float), np.asarray(marked, dtype=bool)
     if scores.shape != marked.shape or scores.ndim != 1 or not len(scores):
         raise UsageError(
-            f"{scores.shape} scores and {marked.shape} marks do not go together", "give one of each a word"
+            f"{scores.shape} scores and {marked.shape} marks do not go together", "give one of each per word"
         )
     if not np.isfinite(scores).all():
         raise UsageError("some scores are not finite numbers", "look for NaN in the scores")

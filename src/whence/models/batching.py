@@ -106,7 +106,7 @@ def usual_batch_tokens(model: LayeredModel) -> int:
 
 
 def tokens_that_fit(free_bytes: int, model: LayeredModel) -> int:
-    """Tokens whose states and gradients fit into half of the free memory: some 34 numbers a feature and block."""
+    """Tokens whose states and gradients fit into half of the free memory: some 34 numbers per feature and block."""
     weight = next(model.stack.embedding.parameters())
     a_token = 34 * weight.shape[-1] * weight.element_size() * (model.n_layers + 1)
     return max(256, min(65_536, free_bytes // 2 // a_token))

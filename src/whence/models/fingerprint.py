@@ -21,8 +21,8 @@ def fingerprint(module: nn.Module) -> dict[str, Tensor]:
     found = {}
     for name, weight in module.named_parameters():
         flat = weight.detach().flatten()
-        places = torch.linspace(0, flat.numel() - 1, min(SAMPLES, flat.numel()), dtype=torch.float64)
-        found[name] = flat[places.long().to(flat.device)].float().cpu()
+        indices = torch.linspace(0, flat.numel() - 1, min(SAMPLES, flat.numel()), dtype=torch.float64)
+        found[name] = flat[indices.long().to(flat.device)].float().cpu()
     return found
 
 

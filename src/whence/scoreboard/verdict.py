@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whence.metrics.confidence import FEW_TEXTS
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.controls import ORACLE, RANDOM
 from whence.scoreboard.ranking import Ranking
 
-FEW = 30  # texts: below this the bootstrap is too sure of itself
 MANY_TIMES = 3  # cheaper: worth a sentence
 UNSTABLE = 0.8  # τ between seeds: one pair of words in ten changes places
 IN_COMPANY = 1e-3  # of the largest score: more than rounding
@@ -206,7 +206,7 @@ def _plausibility(board: Scoreboard, best: str) -> Iterator[str]:
 
 
 def _caveat(board: Scoreboard) -> Iterator[str]:
-    if board.n_texts < FEW:
+    if board.n_texts < FEW_TEXTS:
         yield f"{board.n_texts} texts are few: the intervals are wide, and rough."
     yield (
         f"This holds for {board.model.id} on texts like these {board.n_texts}, with words hidden by "

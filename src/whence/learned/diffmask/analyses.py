@@ -15,7 +15,7 @@ import numpy as np
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
 from whence.learned.diffmask.token_groups import Groups
-from whence.metrics.confidence import LEVEL, RESAMPLES
+from whence.metrics.confidence import RESAMPLES, percentile_ends, resampling_weights
 from whence.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -177,8 +177,7 @@ def _by_group(
     import pandas
 
     n_texts = int(texts.max()) + 1
-    draws = np.random.default_rng(seed).multinomial(n_texts, np.full(n_texts, 1 / n_texts), size=resamples)
-    draws = draws.astype(float)
+    weights = resampling_weights(n_texts, resamples, seed)
     rows = []
     for group in sorted(set(names.tolist())) if order is None else order:
         members = names == group
@@ -187,7 +186,7 @@ def _by_group(
         np.add.at(sums, own_texts, own)
         counts = np.bincount(own_texts, minlength=n_texts)
         own_n_texts = int((counts > 0).sum())
-        low, high = _ends(draws @ sums, draws @ counts, own_n_texts)
+        low, high = _ends(weights @ sums, weights @ counts, own_n_texts)
         for point in range(values.shape[1]):
             rows.append(
                 {
@@ -212,9 +211,7 @@ def _ends(
         nothing = np.full(sums.shape[1], np.nan)
         return nothing, nothing
     drawn = counts > 0  # a rare group may be in none of the texts drawn
-    means = sums[drawn] / counts[drawn, None]
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return low, high
+    return percentile_ends(sums[drawn] / counts[drawn, None])
 
 
 def _with_layer(frame: pandas.DataFrame, layers: Sequence[Layer | str]) -> pandas.DataFrame:

@@ -60,8 +60,8 @@ def search_subsets(
         nothing: the states that stand in their place.
         free: which tokens may be dropped.
         meets: whether the output on the whole texts and the output on what was kept agree well enough.
-        budget: sets tried a text at most.
-        most: sets written down a text; when it has so many, the search on it ends.
+        budget: sets tried per text at most.
+        most: sets written down per text; when it has so many, the search on it ends.
     """
     encodings = question.inputs.encodings
     texts = [Course(n, len(encoding)) for n, encoding in zip(free.sum(dim=1).tolist(), encodings, strict=True)]
