@@ -12,7 +12,7 @@ from whence.errors import UsageError
 from whence.metrics.many_comparisons import sign_flip_p_values
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Real
 
 RESAMPLES = 1_000
 LEVEL = 0.95
@@ -52,7 +52,7 @@ def resampling_weights(n_texts: int, resamples: int = RESAMPLES, seed: int = 0) 
 
 
 def bootstrap(
-    values: Float[np.ndarray, " text *point"],
+    values: Real[np.ndarray, " text *point"],
     *,
     level: float = LEVEL,
     resamples: int = RESAMPLES,
@@ -86,7 +86,7 @@ def percentile_ends(
     return low, high
 
 
-def mean_interval(values: Float[np.ndarray, " text"], **settings: float | int) -> Interval:
+def mean_interval(values: Real[np.ndarray, " text"], **settings: float | int) -> Interval:
     """The mean of one number per text, with its interval; settings as for `bootstrap`."""
     low, high = bootstrap(values, **settings)  # type: ignore[arg-type]
     return Interval(float(np.mean(values)), float(low), float(high))
