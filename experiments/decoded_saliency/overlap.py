@@ -20,6 +20,7 @@ from scores import Task, scores_of, surroundings, write
 from tables import arguments, processes, task_of, tell
 
 from whence.explanation import Explanation
+from whence.metrics.confidence import percentile_ends, resampling_weights
 from whence.metrics.document_frequency import DocumentFrequencies, read_document_frequencies
 from whence.metrics.overlap import contradictions, overlap, overlap_curve, shared_tokens, token_totals, top_tokens
 
@@ -134,10 +135,8 @@ def resampled(explanations: list[Explanation], frequencies: DocumentFrequencies,
     )
     values = np.array([value for _, totals in texts for value in totals.values()])
     owner = np.repeat(np.arange(len(texts)), [len(totals) for _, totals in texts])
-    generator = np.random.default_rng(0)
     found = []
-    for _ in range(RESAMPLES):
-        drawn = np.bincount(generator.integers(0, len(texts), len(texts)), minlength=len(texts))
+    for drawn in resampling_weights(len(texts), RESAMPLES):
         sums = np.bincount(cells, values * drawn[owner], minlength=len(classes) * len(tokens)).reshape(len(classes), -1)
         first = np.zeros(sums.shape, dtype=bool)
         np.put_along_axis(first, np.argsort(-sums, axis=1, kind="stable")[:, :K], True, axis=1)
@@ -148,7 +147,8 @@ def resampled(explanations: list[Explanation], frequencies: DocumentFrequencies,
             for b in range(a)
         ]
         found.append(float(np.mean(shares)))
-    return float(np.quantile(found, 0.025)), float(np.quantile(found, 0.975))
+    low, high = percentile_ends(np.array(found))
+    return float(low), float(high)
 
 
 def examples(given: Any, name: str, listed: list[str]) -> list[dict[str, Any]]:
