@@ -96,7 +96,7 @@ HOSTILE = {
 def test_hostile_text_is_taken_literally(family: str, text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", whence.WhenceWarning)
-        explanation = whence.explain(tiny(family), text, "gradient_x_input")
+        explanation = whence.explain(tiny(family), text, "gradient_x_input", layers=[0, 1])
     check_spans(explanation, text)
     assert np.isfinite(explanation.scores).all()
     back = whence.Explanation.from_dict(explanation.to_dict())
@@ -142,7 +142,7 @@ def test_ten_thousand_words_are_cut_aloud(family: str) -> None:
     tokenizer = tiny_models.tokenizer_of(family)
     whole = len(tokenizer(WORDY, verbose=False)["input_ids"])
     with pytest.warns(whence.WhenceWarning) as caught:
-        explanation = whence.explain(model, WORDY, "gradient_x_input")
+        explanation = whence.explain(model, WORDY, "gradient_x_input", layers=[0, 1])
     read = len(explanation.tokens)
     assert 60 <= read <= 64
     (warning,) = explanation.warnings

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Value = Callable[[Float[Tensor, "row token hidden"]], Float[Tensor, " row"]]
 
-STEP = 0.01  # how far to go, as a share of the state's length
+STEPS = (0.01, 1e-3, 1e-4, 1e-5, 1e-6)  # how far to go, as a share of the state's length; the first is mostly enough
 TOLERANCE = 0.25  # the share of the slope by which a gradient may be off
 JITTERS = 4  # states a hair's breadth away: how much the target moves from rounding alone
 TIMES_ROUNDING = 8  # what the target must move beyond that before it counts
@@ -65,14 +65,21 @@ def check_gradient(
 
 
 def _compare(layer: Layer, hidden: Tensor, gradient: Tensor, direction: Tensor, value: Value, rounding: Tensor) -> None:
-    step = (direction.double() * (STEP * hidden.double().norm() / direction.double().norm())).to(hidden)
-    points = torch.cat([hidden + step, hidden - step, hidden + 2 * step, hidden - 2 * step])
-    values = value(points).double()
-    near, far = values[0] - values[1], values[2] - values[3]
-    told = ((points[0] - points[1]).double() * gradient.double()).sum()  # of the step as rounded
-    seen, bend = (8 * near - far) / 6, (far / 2 - near).abs()
-    if (told - seen).abs() > TOLERANCE * seen.abs() + 2 * bend + rounding:
-        raise _refusal(layer, float(told / seen))
+    """Refuse a gradient that no step bears out: where the output bends sharply, only short ones can."""
+    for share in STEPS:
+        step = (direction.double() * (share * hidden.double().norm() / direction.double().norm())).to(hidden)
+        points = torch.cat([hidden + step, hidden - step, hidden + 2 * step, hidden - 2 * step])
+        values = value(points).double()
+        near, far = values[0] - values[1], values[2] - values[3]
+        told = ((points[0] - points[1]).double() * gradient.double()).sum()  # of the step as rounded
+        seen, bend = (8 * near - far) / 6, (far / 2 - near).abs()
+        drowned = torch.maximum(told.abs(), seen.abs()) < 2 * rounding and share != STEPS[0]
+        if drowned:  # so short a step says nothing against what a longer one said
+            break
+        if (told - seen).abs() <= TOLERANCE * seen.abs() + 2 * bend + rounding:
+            return
+        ratio = float(told / seen) if share == STEPS[0] else ratio
+    raise _refusal(layer, ratio)
 
 
 def _refusal(layer: Layer, share: float) -> ModelError:
