@@ -66,6 +66,7 @@ def check_gradient(
 
 def _compare(layer: Layer, hidden: Tensor, gradient: Tensor, direction: Tensor, value: Value, rounding: Tensor) -> None:
     """Refuse a gradient that no step bears out: where the output bends sharply, only short ones can."""
+    ratios: list[float] = []
     for share in STEPS:
         step = (direction.double() * (share * hidden.double().norm() / direction.double().norm())).to(hidden)
         points = torch.cat([hidden + step, hidden - step, hidden + 2 * step, hidden - 2 * step])
@@ -78,8 +79,8 @@ def _compare(layer: Layer, hidden: Tensor, gradient: Tensor, direction: Tensor, 
             break
         if (told - seen).abs() <= TOLERANCE * seen.abs() + 2 * bend + rounding:
             return
-        ratio = float(told / seen) if share == STEPS[0] else ratio
-    raise _refusal(layer, ratio)
+        ratios.append(float(told / seen))
+    raise _refusal(layer, ratios[0])
 
 
 def _refusal(layer: Layer, share: float) -> ModelError:
