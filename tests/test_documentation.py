@@ -17,7 +17,9 @@ from whence.cli import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+RECIPES = dict(re.findall(r"^## (A new .*?)\n.*?```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL | re.MULTILINE))
 COMMANDS = re.findall(r"^\.venv/bin/whence (.*)$", README, flags=re.MULTILINE)
 MODULES = [module.name for module in pkgutil.walk_packages(whence.__path__, "whence.")]
 
@@ -26,6 +28,11 @@ MODULES = [module.name for module in pkgutil.walk_packages(whence.__path__, "whe
 def test_python_in_the_readme_runs(snippet: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(snippet, "README.md", "exec"), {})
     assert capsys.readouterr().out.startswith(("positive", "negative"))
+
+
+@pytest.mark.parametrize("recipe", ["A new method", "A new metric", "A new task", "A new model family"])
+def test_recipes_for_contributors_run(recipe: str) -> None:
+    exec(compile(RECIPES[recipe], "CONTRIBUTING.md", "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize("command", COMMANDS)

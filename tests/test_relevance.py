@@ -192,3 +192,10 @@ def test_one_token_that_holds_most_is_told() -> None:
         told = whence.explain(model, "a", "held_still", layers="embeddings")
     share = abs(told.scores[0, 0]) / np.abs(told.scores[0]).sum()
     assert bool(told.warnings) == (share > 0.5)
+
+
+def test_the_paper_s_name_is_an_alias() -> None:
+    model = tiny_models.tiny("bert")
+    one, other = (whence.explain(model, tiny_models.SHORT, name) for name in ("cp_lrp", "held_still"))
+    assert np.array_equal(one.scores, other.scores)
+    assert one.method == other.method == "held_still"

@@ -10,6 +10,10 @@ from whence.methods.presets import PRESETS, Preset
 from whence.methods.question import Method
 
 
+ALIASES = {"cp_lrp": "held_still"}
+"""The names that papers give to methods which have a plainer one here."""
+
+
 class NamedMethod(NamedTuple):
     """A method under the name by which it was asked for, with the preset that fixes its options, if one does."""
 
@@ -22,6 +26,7 @@ def method_named(method: str | Method) -> NamedMethod:
     """The method of that name, a preset's or decoded one too; a method of the user's own has its function's name."""
     if isinstance(method, Method):
         return NamedMethod(method.name, method)
+    method = ALIASES.get(method, method)
     if method in PRESETS:
         return NamedMethod(method, METHODS[PRESETS[method].method], PRESETS[method])
     if method in METHODS:
