@@ -168,3 +168,16 @@ def test_no_pickle_anywhere() -> None:
         assert "import pickle" not in text, file
         assert "torch.load(" not in text, file
         assert "torch.save(" not in text, file
+
+
+def test_old_names_work_and_say_what_they_are_called_now(bert: whence.LayeredModel) -> None:
+    with pytest.warns(whence.WhenceWarning, match='layer "words" is now called layer "embeddings"'):
+        assert whence.explain(bert, "a witty film", "random", layers="words").layers == ("embeddings",)
+    with pytest.warns(whence.WhenceWarning, match="decoder= is now called head="):
+        again = whence.load("sentiment", decoder="topic")
+    with pytest.warns(whence.WhenceWarning, match="LayeredModel.decoder is now called LayeredModel.head"):
+        assert again.decoder is again.head
+    with pytest.warns(whence.WhenceWarning, match="Lens.decoder is now called Lens.head"):
+        assert whence.decode_layers(bert, "a witty film").decoder
+    with pytest.warns(whence.WhenceWarning, match="DiffMask.shipped is now called DiffMask.embedded"):
+        assert whence.DiffMask.shipped("sentiment").kind == "input"

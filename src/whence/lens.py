@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import InputError, NonFiniteError, UsageError, WhenceWarning
+from whence.errors import InputError, NonFiniteError, UsageError, WhenceWarning, warn_of_old_name
 from whence.explanation import Layer, ModelRecord, Token
 from whence.json_records import load_json, save_json
 from whence.models.batching import Text, encode, shortened
@@ -57,6 +57,11 @@ class Lens:
     warnings: tuple[str, ...] = ()
     following_probabilities: Float[np.ndarray, "layer follower"] | None = None
     following_ranks: Int[np.ndarray, "layer follower"] | None = None
+
+    @property
+    def decoder(self) -> str:
+        warn_of_old_name("Lens.decoder", "Lens.head")
+        return self.head
 
     @property
     def read_back(self) -> Float[np.ndarray, " layer"]:

@@ -62,6 +62,11 @@ class LayeredModel:
         object.__setattr__(self, "held", as_found(self.module))
 
     @property
+    def decoder(self) -> Head | None:
+        warn_of_old_name("LayeredModel.decoder", "LayeredModel.head")
+        return self.head
+
+    @property
     def n_layers(self) -> int:
         """L, the number of blocks; there are L + 1 layers, 0 … L."""
         return self.stack.n_layers

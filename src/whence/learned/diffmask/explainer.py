@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save as serialised
 from torch import Tensor
 
-from whence.errors import UnknownNameError, UsageError, WhenceWarning
+from whence.errors import UnknownNameError, UsageError, WhenceWarning, warn_of_old_name
 from whence.explanation import Explanation, Layer
 from whence.learned.checkpoint import free_folder
 from whence.learned.diffmask.fitted import Fitted, load, save
@@ -181,6 +181,11 @@ class DiffMask:
     def embedded(cls, name: str = "sentiment", kind: Kind = "input") -> DiffMask:
         """The probes of an embedded model."""
         return cls.load(embedded_folder(name, kind))
+
+    @classmethod
+    def shipped(cls, name: str = "sentiment", kind: Kind = "input") -> DiffMask:
+        warn_of_old_name("DiffMask.shipped", "DiffMask.embedded")
+        return cls.embedded(name, kind)
 
     def _new_probes(self, widths: dict[Layer, int], seed: int) -> Probes:
         n_hidden = self.recipe.width or max(32, list(widths.values())[-1] // 4)
