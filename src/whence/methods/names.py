@@ -9,7 +9,6 @@ from whence.methods import DECODED, METHODS
 from whence.methods.presets import PRESETS, Preset
 from whence.methods.question import Method
 
-
 ALIASES = {"cp_lrp": "held_still"}
 """The names that papers give to methods which have a plainer one here."""
 
