@@ -40,6 +40,7 @@ from whence.data import KNOWN, read
 from whence.learned.diffmask.erasure import KeptSets, smallest_kept_sets
 from whence.learned.diffmask.per_example import DIFFMASK_PER_TEXT
 from whence.learned.diffmask.reinforce import REINFORCE_PER_TEXT
+from whence.methods.question import Method
 from whence.metrics.confidence import mean_interval
 from whence.models.batching import batches, usual_batch_tokens
 
@@ -53,7 +54,7 @@ SHARED = {"margin": MARGIN, "steps": 1_000, "multiplier_rate": 0.1, "baseline": 
 DIFFMASK = {**SHARED, "rate": 0.05, "penalty": "share"}
 CORRECTED = {**SHARED, "rate": 0.1, "form": "corrected", "decay": 0.9, "penalty": "share"}
 RELEASED = {**SHARED, "rate": 0.1, "form": "released", "decay": 0.99, "penalty": "log"}
-ROWS = {
+ROWS: dict[str, tuple[Method, dict[str, Any]]] = {
     "DiffMask": (DIFFMASK_PER_TEXT, {**DIFFMASK, "choose": "smallest"}),
     "DiffMask, last step": (DIFFMASK_PER_TEXT, {**DIFFMASK, "choose": "last"}),
     "DiffMask, released penalty, last step": (DIFFMASK_PER_TEXT, {**DIFFMASK, "penalty": "log", "choose": "last"}),
@@ -69,7 +70,7 @@ class GRUClassifier(nn.Module):
 
     def __init__(self, words: Tensor, width: int, n_labels: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding.from_pretrained(words.detach().clone(), freeze=True)  # type: ignore[no-untyped-call]
+        self.embedding = nn.Embedding.from_pretrained(words.detach().clone(), freeze=True)
         self.dropout = nn.Dropout(0.3)
         self.gru = nn.GRU(words.shape[1], width, batch_first=True)
         self.head = nn.Linear(width, n_labels)
@@ -103,7 +104,7 @@ def train_gru(data_dir: Path, device: str, width: int | None, epochs: int, seed:
             gold = torch.tensor([int(examples[index].label or 0) for index in chunks[chunk]], device=device)
             loss = nn.functional.cross_entropy(module(inputs.ids, inputs.mask), gold)
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             nn.utils.clip_grad_norm_(trained, 1.0)
             optimiser.step()
     return model
