@@ -12,10 +12,13 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -n auto
 
+# One call of mypy per folder: scripts import their neighbours by flat names, and several folders have a figures.py.
+SCRIPTS := tests benchmarks training examples docs $(wildcard experiments/*/)
 check: $(READY) check-pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@for folder in $(SCRIPTS); do echo "mypy $$folder"; $(BIN)/mypy --config-file mypy-scripts.ini $$folder || exit 1; done
 
 # The scripts of the pages; the tool comes from the npm registry, and where it cannot come the check says so.
 BIOME := npx --yes @biomejs/biome@2.6.6

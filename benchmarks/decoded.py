@@ -122,13 +122,14 @@ def counted(model: whence.LayeredModel, texts: list[str]) -> tuple[Counts, int]:
     def forward(*everything: Any) -> None:
         counts.forwards += 1
 
-    hook = model.module.base_model.register_forward_hook(forward)
+    base: Any = model.module.base_model
+    hook = base.register_forward_hook(forward)
     torch.autograd.grad, Head.in_blocks = counting_gradients, counting_blocks  # type: ignore[assignment]
     try:
         explain(replace(model, head=replace(head, read=read)), texts, "decoded_grad_cam", layers="all")
     finally:
         hook.remove()
-        torch.autograd.grad, Head.in_blocks = gradients, in_blocks  # type: ignore[assignment]
+        torch.autograd.grad, Head.in_blocks = gradients, in_blocks  # type: ignore[method-assign]
     return counts, len(batches(model, [len(model.encode(text)) for text in texts]))
 
 

@@ -18,6 +18,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def step_times(model: whence.LayeredModel, kind: Kind, batch_size: int, rounds: 
         for round_number in range(rounds + 1):
             mine = timed(model, run.train_step)
             turns = [(index, (index + round_number) % n_layers) for index in range(n_layers)]
-            peers = sum(timed(model, lambda layers=layers: released(inputs, layers)) for layers in turns)
+            peers = sum(timed(model, partial(released, inputs, layers)) for layers in turns)
             if round_number:  # the first round is to warm up
                 ours.append(mine / n_layers)
                 theirs.append(peers / n_layers)

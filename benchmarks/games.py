@@ -79,7 +79,7 @@ def played(model: whence.LayeredModel, texts: list[str], contestants: dict[str, 
         rows += len(given[0])
         return answers(asked, *given)
 
-    MaskedTexts.answers = counting  # type: ignore[method-assign]
+    MaskedTexts.answers = counting  # type: ignore[assignment,method-assign]
     started = time.perf_counter()
     try:
         play(model, texts, contestants, progress=lambda step, done, total: memory.append((done, resident() / 1e6)))

@@ -16,10 +16,11 @@ from playwright.sync_api import sync_playwright
 
 import whence
 from whence.files import write_whole
+from whence.models.layered import Layers
 from whence.render.page import page
 
 SENTENCE = "I wanted to love this film, but the story never comes alive."
-METHODS = {"integrated_gradients": "all", "grad_cam": "all", "leave_one_out": "embeddings"}
+METHODS: dict[str, Layers] = {"integrated_gradients": "all", "grad_cam": "all", "leave_one_out": "embeddings"}
 MOST_BYTES = 300_000
 
 arguments = argparse.ArgumentParser(description="Make the picture of the README.")

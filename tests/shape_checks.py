@@ -58,7 +58,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         # never from or into the cache of compiled files, which other processes use
         return self.source_to_code(source, self.path)
 
-    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> Any:
+    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> Any:  # type: ignore[override]
         tree = ast.parse(data)
         if b"jaxtyping" in data:
             _only_for_types[self.name] = _type_checking_part(tree)
@@ -161,7 +161,7 @@ def _hints(of: Any) -> dict[str, Any]:
 
 
 def _complain(where: str, hints: Mapping[str, Any], values: Sequence[tuple[str, Any]]) -> None:
-    with jaxtyped("context"):
+    with jaxtyped("context"):  # type: ignore[call-overload]
         for name, value in values:
             wrong = _wrong(value, hints[name])
             if wrong:
@@ -187,7 +187,7 @@ def _wrong(value: Any, hint: Any) -> str:
         return " and ".join(complaints)
     if origin is Literal:
         return "" if value in parts else f"{value!r} is none of {parts}"
-    kind = (int, float, np.number) if hint in (int, float) else origin or hint
+    kind: Any = (int, float, np.number) if hint in (int, float) else origin or hint
     if not isinstance(value, kind):
         return f"{type(value).__name__} is no {hint}"
     if origin is tuple and parts[-1] is not Ellipsis:

@@ -77,4 +77,4 @@ def test_a_board_takes_it(method: whence.Method, bert: whence.LayeredModel) -> N
         bert, tiny_models.TEXTS, methods=[method, "leave_one_out"], metrics=["comprehensiveness"], layer="embeddings"
     )
     assert [entry.name for entry in board.entries][:2] == ["gradient_x_difference", "leave_one_out"]
-    assert np.isfinite(board.interval("gradient_x_difference", "comprehensiveness").mean)
+    assert np.isfinite(board.interval("gradient_x_difference", "comprehensiveness").mean)  # type: ignore[union-attr]

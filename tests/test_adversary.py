@@ -96,4 +96,4 @@ def test_a_sparse_base_needs_the_jensen_shannon_divergence():
     assert seen == [("epoch", 1, 3), ("epoch", 2, 3), ("epoch", 3, 3)]
     assert all(parameter.isfinite().all() for parameter in adversary.parameters())
     with pytest.raises(UnknownNameError, match="known: jensen_shannon, kullback_leibler"):
-        train_adversary(sparse, documents(20, 0), AdversarySettings(divergence="hellinger"))
+        train_adversary(sparse, documents(20, 0), AdversarySettings(divergence="hellinger"))  # type: ignore[arg-type]

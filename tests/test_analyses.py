@@ -15,7 +15,7 @@ from made_explanations import made
 from matplotlib import pyplot
 
 from whence.errors import UsageError
-from whence.explanation import Explanation, ModelRecord, Prediction, Token
+from whence.explanation import Explanation, Layer, ModelRecord, Prediction, Token
 from whence.learned.diffmask.analyses import answers_kept, dropped_at, dropped_by_layer, keep_by_layer, layers_kept
 from whence.learned.diffmask.token_groups import (
     SENTIMENTS,
@@ -27,7 +27,7 @@ from whence.learned.diffmask.token_groups import (
 from whence.render.diffmask_figures import plot_dropped_by_layer, plot_keep_by_layer, plot_layers_kept
 
 TAGS = {"good": "ADJ", "bad": "ADJ", "is": "AUX", "'s": "AUX", "n't": "PART", ".": "PUNCT", "?": "PUNCT"}
-LAYERS = ("embeddings", 0, 1)
+LAYERS: tuple[Layer, ...] = ("embeddings", 0, 1)
 
 
 def tagged(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int, str]]:
@@ -299,7 +299,7 @@ def test_a_figure_of_keep_probabilities_by_layer() -> None:
 def test_a_figure_of_where_tokens_are_dropped() -> None:
     ax = plot_dropped_by_layer(dropped_by_layer([ONE, OTHER], GROUPS))
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["e", "0", "1", "kept"]
-    shares = ax.collections[0].get_array()
+    shares: Any = ax.collections[0].get_array()
     assert shares.shape == (4, 5)  # with a gap before those kept
     assert shares[2].filled(-1).tolist() == [0, 0.5, 0.5, -1, 0]
     ax.figure.canvas.draw()

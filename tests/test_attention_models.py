@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_attention_by_hand():
 
 def test_shapes_of_the_paper():
     words = Vocabulary([f"w{number}" for number in range(46)])  # and four special tokens
-    bilstm = AttentionClassifier(words)
+    bilstm: Any = AttentionClassifier(words)
     assert (bilstm.encoder.size, bilstm.alignment.inner.out_features, bilstm.output.in_features) == (256, 128, 256)
     assert bilstm.alignment.outer.bias is None
     transformer = AttentionClassifier(words, ClassifierConfig("transformer"))
@@ -202,9 +203,9 @@ def test_word_vectors():
     with pytest.raises(UsageError, match=r"shape \(3, 10\)"):
         AttentionClassifier(VOCABULARY, config, vectors=vectors[:3])
     with pytest.raises(UnknownNameError, match="known: bilstm, transformer"):
-        AttentionClassifier(VOCABULARY, ClassifierConfig("gru"))
+        AttentionClassifier(VOCABULARY, ClassifierConfig("gru"))  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="known: additive, dot"):
-        AttentionClassifier(VOCABULARY, ClassifierConfig(alignment="cosine"))
+        AttentionClassifier(VOCABULARY, ClassifierConfig(alignment="cosine"))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="give two names"):
         AttentionClassifier(VOCABULARY, labels=["good", "good"])
 

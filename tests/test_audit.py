@@ -3,12 +3,14 @@
 import io
 import json
 from dataclasses import replace
+from typing import Any
 
 import matplotlib
 import numpy as np
 import pytest
 import tiny_models
 import torch
+from matplotlib import pyplot
 from rich.console import Console
 from scipy.stats import kendalltau
 from typer.testing import CliRunner
@@ -47,10 +49,11 @@ def test_numbers_are_those_of_scipy_on_what_transformers_gives(queries):
     model = tiny_models.tiny("bert")
     audit = audit_attention(model, TEXTS, measures=["gradient"], queries=queries)
     explanations = whence.explain(model, TEXTS, "gradient", layers="embeddings")
-    taus = {}
+    taus: dict[tuple[int | str, int | None], list[float]] = {}
     for explanation in explanations:
         words = np.array([not token.special for token in explanation.tokens])
         inputs = model.collate([model.encode(explanation.text)])
+        assert model.attend is not None
         for layer, weights in enumerate(model.attend(inputs), start=1):
             maps = weights[0].detach().double().numpy()
             received = {"all": maps.mean(axis=1), "first": maps[:, 0], "last": maps[:, -1]}[queries]
@@ -72,9 +75,10 @@ def test_every_family_gives_its_attention_layer_by_layer(family):
     model = tiny_models.tiny(family)
     inputs = model.collate([model.encode(text) for text in TEXTS])
     before = _snapshot(model)
-    found = {}
-    read_attention(model, inputs, lambda layer, weights: found.setdefault(layer, weights.clone()))
+    found: dict[int | str, torch.Tensor] = {}
+    read_attention(model, inputs, lambda layer, weights: found.update({layer: weights.clone()}))
     _assert_same(before, _snapshot(model))
+    assert model.attend is not None
     with model.held(), torch.no_grad():
         expected = model.attend(inputs)
     assert list(found) == list(range(1, model.n_layers + 1))
@@ -87,7 +91,8 @@ def test_no_map_outlives_its_layer(bert):
     import weakref
 
     inputs = bert.collate([bert.encode(text) for text in TEXTS])
-    seen, alive = [], []
+    seen: list[Any] = []
+    alive: list[int] = []
 
     def consume(layer, weights):
         alive.append(sum(reference() is not None for reference in seen))
@@ -203,7 +208,7 @@ def test_wrong_use():
     with pytest.raises(InputError, match="text 1 is empty"):
         audit_attention(model, ["a film", " "])
     with pytest.raises(UnknownNameError, match="known: all, first, last"):
-        audit_attention(model, TEXTS, queries="middle")
+        audit_attention(model, TEXTS, queries="middle")  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="method 'gradients'"):
         audit_attention(model, TEXTS, measures=["gradients"])
     with pytest.raises(UsageError, match="give a list of methods"):
@@ -307,12 +312,13 @@ def test_record_table_and_plots(audit, tmp_path):
     axes = audit.plot()
     assert [text.get_text() for text in axes.get_legend().get_texts()] == MEASURES
     heads = plot_heads(audit, "leave_one_out")
-    drawn = heads.collections[0].get_array().reshape(3, 2)
+    drawn = heads.collections[0].get_array()
+    assert drawn is not None
     expected = [[audit.of_layer(layer, head)[1].tau for head in (1, 2)] for layer in audit.layers]
-    np.testing.assert_allclose(drawn, expected)
+    np.testing.assert_allclose(drawn.reshape(3, 2), expected)
     with pytest.raises(UnknownNameError, match="known: gradient, leave_one_out"):
         plot_heads(audit, "lime")
-    matplotlib.pyplot.close("all")
+    pyplot.close("all")
     assert repr(audit).startswith("<AttentionAudit of BertForSequenceClassification on 3 texts")
 
 

@@ -51,7 +51,7 @@ def test_micro_batches_lose_nothing_and_keep_order(lengths: list[int], budget: i
 
 def mobilebert(head: str = "ForTokenClassification", task: str | None = None) -> whence.LayeredModel:
     """A model that reads its padding: each token is embedded together with its two neighbours."""
-    config = transformers.MobileBertConfig(
+    config = transformers.MobileBertConfig(  # type: ignore[call-arg]
         vocab_size=len(tiny_models.wordpiece()), hidden_size=16, intermediate_size=24, num_hidden_layers=2,
         num_attention_heads=2, embedding_size=8, max_position_embeddings=64, intra_bottleneck_size=16,
         trigram_input=True, num_feedforward_networks=2, num_labels=3, classifier_activation=False,

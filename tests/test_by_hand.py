@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def adding() -> whence.LayeredModel:
     return wrapped(Sum())
 
 
-def scores(model: whence.LayeredModel, method: str, text: str = "good bad film", **settings: object) -> np.ndarray:
+def scores(model: whence.LayeredModel, method: str, text: str = "good bad film", **settings: Any) -> np.ndarray:
     return whence.explain(model, text, method, target="yes", **settings).scores
 
 
@@ -110,7 +111,7 @@ def test_standard_error_of_shapley() -> None:
     assert explanation.notes == ()
     assert explanation.scores[0] == pytest.approx([-3, -3] + 8 * [0], abs=0.9)
     # each order gives a word 0 or -6: a coin toss with standard deviation 3
-    assert explanation.standard_errors[0] == pytest.approx([3 / 10, 3 / 10] + 8 * [0], abs=0.02)
+    assert explanation.standard_errors[0] == pytest.approx([3 / 10, 3 / 10] + 8 * [0.0], abs=0.02)
     alike = whence.explain(wrapped(Sum()), long, "shapley", target="yes", samples=5)
     assert alike.standard_errors is not None
     assert alike.standard_errors[0] == pytest.approx(10 * [0], abs=1e-6), "every order of a sum gives the same"
@@ -119,7 +120,7 @@ def test_standard_error_of_shapley() -> None:
 def shown(explanation: whence.Explanation) -> str:
     console = Console(width=120, file=io.StringIO())
     console.print(explanation)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("method", ["shapley", "kernel_shap"])
@@ -149,7 +150,7 @@ class Jumps(Sum):
 
 def test_integrated_gradients_take_more_points_where_few_are_wrong() -> None:
     model = wrapped(Jumps())
-    settings = {"target": "yes", "baseline": "zero"}
+    settings: dict[str, Any] = {"target": "yes", "baseline": "zero"}
     few = whence.explain(model, "good bad film", "integrated_gradients", steps=25, **settings)
     assert np.abs(few.scores[0] - [1, -0.5, 0]).max() > 0.1, "which is what had to be mended"
     found = whence.explain(model, "good bad film", "integrated_gradients", **settings)
@@ -177,7 +178,7 @@ def test_what_does_not_settle_is_said_and_more_points_are_advised_only_where_the
         def combine(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
             return values[:, 0] + 0.5 * torch.sin(1e5 * values[:, 0])
 
-    settings = {"target": "yes", "baseline": "zero"}
+    settings: dict[str, Any] = {"target": "yes", "baseline": "zero"}
     (said, missing) = whence.explain(wrapped(Noise()), "good", "integrated_gradients", **settings).warnings
     assert said.startswith("scores at layer embeddings are not settled: with ")
     assert said.endswith("more points would hardly help")
@@ -221,7 +222,7 @@ def test_rules_of_integration_on_a_square(rule: str, steps: int, expected: float
         def combine(self, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
             return (values**2 * mask).sum(dim=1)
 
-    settings = {"rule": rule, "steps": steps, "baseline": "zero"}
+    settings: dict[str, Any] = {"rule": rule, "steps": steps, "baseline": "zero"}
     explanation = whence.explain(wrapped(Square()), "good", "integrated_gradients", target="yes", **settings)
     assert explanation.scores[0] == pytest.approx([4 * expected], abs=1e-5)
     assert explanation.completeness_errors == pytest.approx((abs(4 - 4 * expected),), abs=1e-5)

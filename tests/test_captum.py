@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations as all_orders
 from math import factorial
+from typing import Any
 
 import captum.attr
 import numpy as np
@@ -20,7 +21,7 @@ from whence.methods.shapley import permutations
 from whence.selection import select
 
 TEXT = "not the best movie of the year"
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +33,14 @@ class Captum:
     """What captum needs to be told: a forward function, ids, a target, and modules for layers."""
 
     def __init__(self, model: whence.LayeredModel, text: str = TEXT) -> None:
-        self.module = model.module
+        self.module: Any = model.module
         inputs = model.collate([model.encode(text)])
         self.ids, self.mask = inputs.ids, inputs.mask.long()
+        assert model.tokenizer.masking is not None
         self.masked = torch.full_like(self.ids, model.tokenizer.masking)
         self.target = int(self.forward(self.ids).argmax())
-        bert = model.module.base_model
-        self.layers = {
+        bert: Any = self.module.base_model
+        self.layers: dict[whence.Layer, Any] = {
             "embeddings": bert.embeddings.word_embeddings,
             0: bert.embeddings,
             **dict(enumerate(bert.encoder.layer, 1)),
@@ -82,14 +84,14 @@ def test_gradient_norm(model: whence.LayeredModel) -> None:
 
 @pytest.mark.parametrize("rule", ["gauss_legendre", "left", "right", "middle", "trapezoid"])
 @pytest.mark.parametrize("layer", ["embeddings", 0, 1, 2, 3])
-def test_integrated_gradients(model: whence.LayeredModel, rule: str, layer: str | int) -> None:
+def test_integrated_gradients(model: whence.LayeredModel, rule: str, layer: whence.Layer) -> None:
     oracle, steps = Captum(model), 20
     name = "gausslegendre" if rule == "gauss_legendre" else f"riemann_{rule}"
     method = captum.attr.LayerIntegratedGradients(oracle.forward, oracle.layers[layer])
     expected = summed(method.attribute(oracle.ids, oracle.masked, target=oracle.target, n_steps=steps, method=name))
     if rule == "trapezoid":
         expected = expected * steps / (steps - 1)  # captum's weights of this rule add up to (steps - 1) / steps
-    settings = {"steps": steps, "rule": rule, "baseline": model.tokenizer.masking, "special": True}
+    settings: dict[str, Any] = {"steps": steps, "rule": rule, "baseline": model.tokenizer.masking, "special": True}
     found = whence.explain(model, TEXT, "integrated_gradients", layers=layer, **settings)
     np.testing.assert_allclose(found.scores[0], expected, **CLOSE)
 
@@ -113,7 +115,12 @@ def test_occlusion(model: whence.LayeredModel, window: int, stride: int) -> None
     expected = captum.attr.Occlusion(oracle.forward).attribute(
         oracle.ids, (window,), strides=(stride,), baselines=model.tokenizer.masking, target=oracle.target
     )
-    settings = {"window": window, "stride": stride, "baseline": model.tokenizer.masking, "special": True}
+    settings: dict[str, Any] = {
+        "window": window,
+        "stride": stride,
+        "baseline": model.tokenizer.masking,
+        "special": True,
+    }
     found = whence.explain(model, TEXT, "occlusion", **settings)
     np.testing.assert_allclose(found.scores, expected.detach().numpy(), **CLOSE)
     if window == 1:
@@ -141,7 +148,7 @@ def test_shapley_sampling_with_the_same_orders(model: whence.LayeredModel) -> No
     method = captum.attr.ShapleyValueSampling(oracle.forward)
     method.permutation_generator = lambda features, samples: orders
     expected = method.attribute(oracle.ids, oracle.masked, target=oracle.target, n_samples=samples)
-    settings = {"samples": samples, "baseline": model.tokenizer.masking, "special": True}
+    settings: dict[str, Any] = {"samples": samples, "baseline": model.tokenizer.masking, "special": True}
     found = whence.explain(model, TEXT, "shapley", **settings)
     np.testing.assert_allclose(found.scores, expected.detach().numpy(), **CLOSE)
 
@@ -212,9 +219,10 @@ def test_kernel_shap_by_captum(model: whence.LayeredModel) -> None:
 
 
 @pytest.mark.parametrize("layer", ["embeddings", 0, 1])
-def test_deep_lift_shap_on_a_small_classifier(layer: str | int) -> None:
+def test_deep_lift_shap_on_a_small_classifier(layer: whence.Layer) -> None:
     plain = tiny_models.tiny_plain("mlp")
-    module, inputs = plain.module, plain.collate([plain.encode(TEXT)])
+    module: Any = plain.module
+    inputs = plain.collate([plain.encode(TEXT)])
     references = torch.cat([torch.full_like(inputs.ids, 2), torch.zeros_like(inputs.ids)])  # <mask> and <pad>
     target = int(module(inputs.ids, inputs.mask).argmax())
 
@@ -256,7 +264,7 @@ def test_deep_lift_shap_on_a_transformer(model: whence.LayeredModel) -> None:
     words, nothing = (oracle.layers["embeddings"](ids).detach() for ids in (oracle.ids, oracle.masked))
     method = captum.attr.LayerDeepLift(Forward(), oracle.layers[0])
     expected = summed(method.attribute(words, nothing, target=oracle.target))
-    settings = {"baseline": model.tokenizer.masking, "special": True}
+    settings: dict[str, Any] = {"baseline": model.tokenizer.masking, "special": True}
     found = whence.explain(model, TEXT, "deep_lift_shap", layers=0, **settings)
     np.testing.assert_allclose(found.scores[0], expected, **CLOSE)
 
@@ -279,7 +287,7 @@ def test_gradient_shap_by_captum(model: whence.LayeredModel, monkeypatch: pytest
         return oracle.module(inputs_embeds=words, attention_mask=oracle.mask.expand(len(words), -1)).logits
 
     expected = captum.attr.GradientShap(forward).attribute(words, nothing, target=oracle.target, n_samples=samples)
-    settings = {"samples": samples, "baseline": model.tokenizer.masking, "special": True}
+    settings: dict[str, Any] = {"samples": samples, "baseline": model.tokenizer.masking, "special": True}
     found = whence.explain(model, TEXT, "gradient_shap", **settings)
     np.testing.assert_allclose(found.scores[0], summed(expected), **CLOSE)
 
@@ -301,7 +309,7 @@ def test_lime_by_captum_and_scikit_learn(model: whence.LayeredModel) -> None:
         perturb_func=lambda original, **others: next(pending)[None],
     )
     expected = method.attribute(oracle.ids, oracle.masked, target=oracle.target, n_samples=samples)
-    settings = {"samples": samples, "baseline": model.tokenizer.masking, "special": True}
+    settings: dict[str, Any] = {"samples": samples, "baseline": model.tokenizer.masking, "special": True}
     found = whence.explain(model, TEXT, "lime", **settings)
     np.testing.assert_allclose(found.scores, expected.detach().numpy(), rtol=1e-3, atol=1e-4)
 

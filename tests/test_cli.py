@@ -44,7 +44,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
         mask_token="[MASK]", model_max_length=64,
     ).save_pretrained(folder)  # fmt: skip
@@ -54,7 +54,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
         max_position_embeddings=64, id2label={0: "bad", 1: "good", 2: "7"}, label2id={"bad": 0, "good": 1, "7": 2},
         initializer_range=0.5,
     )  # fmt: skip
-    BertForSequenceClassification(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    BertForSequenceClassification(config).save_pretrained(folder)
     return str(folder)
 
 
@@ -66,7 +66,7 @@ def quiet_only_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     level = logging.get_verbosity()
     yield
     logging.set_verbosity(level)
-    logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.enable_progress_bar()
 
 
 def run(*arguments: str, standard_input: str | bytes | None = None) -> Result:

@@ -44,7 +44,7 @@ def quiet_only_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     level = logging.get_verbosity()
     yield
     logging.set_verbosity(level)
-    logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.enable_progress_bar()
 
 
 @pytest.fixture(scope="module")

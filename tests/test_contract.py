@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
@@ -99,7 +100,7 @@ def loud(family: str) -> whence.LayeredModel:
     """A tiny model whose logits are hundreds, as those of real decoders are."""
     module = tiny_models.build(family)
     with torch.no_grad():
-        list(module.children())[-1].weight.mul_(300)  # type: ignore[operator,union-attr]
+        list(module.children())[-1].weight.mul_(300)
     return whence.load(module, tiny_models.tokenizer_of(family))
 
 
@@ -134,7 +135,7 @@ def test_a_small_difference_of_small_scores_is_seen(bert: whence.LayeredModel) -
         testing.check_one_text_alone_equals_the_batch(broken(sees_padding_a_little), bert)
 
 
-def broken(compute: object) -> whence.Method:
+def broken(compute: Callable[..., whence.Scores]) -> whence.Method:
     return dataclasses.replace(GRADIENT, compute=compute)
 
 
@@ -162,7 +163,7 @@ def changes_a_weight(question: whence.Question) -> whence.Scores:
 
 
 def changes_attention(question: whence.Question) -> whence.Scores:
-    question.model.module.set_attn_implementation("eager")
+    question.model.module.set_attn_implementation("eager")  # type: ignore[operator]
     return GRADIENT.compute(question)
 
 
@@ -182,7 +183,7 @@ def draws_from_the_global_generator(question: whence.Question) -> whence.Scores:
         (draws_from_the_global_generator, "left another random state"),
     ],
 )
-def test_a_leaky_method_fails(compute: object, message: str, bert: whence.LayeredModel) -> None:
+def test_a_leaky_method_fails(compute: Callable[..., whence.Scores], message: str, bert: whence.LayeredModel) -> None:
     with pytest.raises(AssertionError, match=message):
         testing.check_leaves_the_model_as_found(broken(compute), bert)
 
@@ -200,7 +201,7 @@ def test_changed_modes_and_flags_are_seen(bert: whence.LayeredModel) -> None:
     with pytest.raises(AssertionError, match="left another requires_grad"):
         testing._assert_same(before, testing._snapshot(bert))
     next(part.parameters()).requires_grad_(True)
-    bert.module.config.pad_token_id = 7
+    bert.module.config.pad_token_id = 7  # type: ignore[union-attr]
     with pytest.raises(AssertionError, match="left another padding token"):
         testing._assert_same(before, testing._snapshot(bert))
 
@@ -258,7 +259,9 @@ def goes_below_its_bound(question: whence.Question) -> whence.Scores:
         (testing.check_has_a_score_for_every_token_and_layer, goes_below_its_bound),
     ],
 )
-def test_every_check_can_fail(check: testing.Check, compute: object, bert: whence.LayeredModel) -> None:
+def test_every_check_can_fail(
+    check: testing.Check, compute: Callable[..., whence.Scores], bert: whence.LayeredModel
+) -> None:
     check("gradient", bert)
     with pytest.raises(AssertionError):
         check(broken(compute), bert)

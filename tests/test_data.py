@@ -74,7 +74,7 @@ def test_every_format_gives_the_same_examples(tmp_path: Path) -> None:
 
 
 def test_pairs_names_and_missing_labels(tmp_path: Path) -> None:
-    rows = [{"text": "a", "pair": "b", "label": "yes"}, {"text": "c", "pair": "d", "label": None}]
+    rows: list[dict[str, Any]] = [{"text": "a", "pair": "b", "label": "yes"}, {"text": "c", "pair": "d", "label": None}]
     expected = [Example("a", "b", "yes"), Example("c", "d")]
     for file in (write_csv(tmp_path / "a.csv", rows), write_parquet(tmp_path / "a.parquet", rows)):
         assert read(file) == expected
@@ -408,7 +408,8 @@ DATA = Path(os.environ.get("WHENCE_DATA", Path(__file__).parents[2] / "shared" /
 def test_the_real_sets(name: str, count: int) -> None:
     examples = read(name, data_dir=DATA)
     assert len(examples) == count
-    assert {example.label_name for example in examples} == (set(KNOWN[name].labels) or {None})
+    known: set[str | None] = set(KNOWN[name].labels)
+    assert {example.label_name for example in examples} == (known or {None})
     for example in examples:
         assert all((example.pair or "")[answer.start : answer.end] == answer.text for answer in example.answers)
         if example.token_labels is not None:

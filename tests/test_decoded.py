@@ -179,6 +179,8 @@ def test_large_and_tiny_logits_stay_finite() -> None:
 
 def test_the_head_s_own_tensor_is_not_written_to() -> None:
     class Constant(nn.Module):
+        table: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("table", torch.arange(6.0))
@@ -242,7 +244,7 @@ def test_brute_force_can_fail() -> None:
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_the_layer_score_is_captum_s(family: str) -> None:
     model = tiny(family)
-    base = model.module.base_model
+    base: Any = model.module.base_model
     for text in TEXTS:
         inputs = model.collate([model.encode(text)])
         target = int(model.module(inputs.ids).logits.argmax())
@@ -261,10 +263,11 @@ def test_it_is_not_the_pooled_grad_cam() -> None:
             return h.transpose(1, 2)
 
     model, layer, turned = tiny("bert"), 2, Turned()
+    base: Any = model.module.base_model
     inputs = model.collate([model.encode(SHORT)])
     hidden = model.states(inputs).hidden[layer]
     target = int(model.module(inputs.ids).logits.argmax())
-    block = model.module.base_model.encoder.layer[layer - 1]
+    block = base.encoder.layer[layer - 1]
     plain = LayerGradCam(lambda ids: model.module(ids).logits, block).attribute(inputs.ids, target=target)
     assert plain.shape == (1, 1, hidden.shape[2])  # one number a feature
     captum = LayerGradCam(lambda h: model.resume(layer, turned(h).transpose(1, 2), inputs), turned)
@@ -350,7 +353,8 @@ def test_a_head_counts_as_no_pass_of_its_model() -> None:
     whence.explain(model, texts, "decoded_grad_cam")
     calls, blocks = [], []
     model.module.register_forward_hook(lambda module, args, output: calls.append(1))
-    model.stack.blocks[0].attention.register_forward_hook(lambda module, args, output: blocks.append(1))
+    block: Any = model.stack.blocks[0]
+    block.attention.register_forward_hook(lambda module, args, output: blocks.append(1))
     found = whence.explain(model, texts, "decoded_grad_cam")
     assert (len(calls), len(blocks)) == (1, 1)  # one batch
     assert [(each.cost.forwards, each.cost.backwards) for each in found] == [(1, 1)] * 3
@@ -411,7 +415,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_way_to_give_a_head_gives_the_same(folder: Path) -> None:
     language_model = build("bert", "masked_lm", seed=3)
-    ways = [
+    ways: list[Any] = [
         language_model,
         (language_model, wordpiece()),
         whence.load(language_model, wordpiece()),
@@ -432,9 +436,10 @@ def test_a_head_by_name_keeps_its_head_only(folder: Path) -> None:
     assert model.head is not None
     assert model.head.ours
     assert model.head.name == str(folder)
-    blocks = model.head.module.base_model.encoder.layer
+    module: Any = model.head.module
+    blocks = module.base_model.encoder.layer
     assert not any(weight.numel() for weight in blocks.parameters())
-    assert model.head.module.cls.predictions.decoder.weight.numel()
+    assert module.cls.predictions.decoder.weight.numel()
 
 
 def test_a_classifier_from_a_folder_with_a_head_from_another(folder: Path, tmp_path: Path) -> None:

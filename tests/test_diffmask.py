@@ -43,14 +43,15 @@ class Planted(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(len(VOCABULARY), 6)
-        self.block = nn.Sequential(nn.Linear(6, 6), nn.Tanh())
+        linear = nn.Linear(6, 6)
+        self.block = nn.Sequential(linear, nn.Tanh())
         with torch.no_grad():
             self.embedding.weight.normal_(std=0.3, generator=torch.Generator().manual_seed(0))
             self.embedding.weight[:, 0] = 0
             self.embedding.weight[3:5, 0] = torch.tensor([2.0, -2.0])
             self.embedding.weight[3:5, 1] = 3  # both are easily told from the rest
-            self.block[0].weight.copy_(torch.eye(6))
-            self.block[0].bias.zero_()
+            linear.weight.copy_(torch.eye(6))
+            linear.bias.zero_()
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         total = (self.block(self.embedding(ids))[..., 0] * mask).sum(dim=1)
@@ -205,7 +206,7 @@ def headed(head: str) -> whence.LayeredModel:
             tiny_models.build("bert", problem_type="multi_label_classification"), tiny_models.wordpiece()
         )
     if head == "regression":
-        names = {"id2label": {0: "value"}, "label2id": {"value": 0}, "problem_type": "regression"}
+        names: dict[str, Any] = {"id2label": {0: "value"}, "label2id": {"value": 0}, "problem_type": "regression"}
         return whence.load(tiny_models.build("bert", **names), tiny_models.wordpiece())
     return tiny(*head.split("-"))
 
@@ -326,7 +327,7 @@ def test_the_share_kept_is_a_share_whatever_the_penalty(penalty: str) -> None:
 def test_standing_still_ends_a_run_but_not_in_its_first_half_or_with_nothing_masked(
     start: float, patience: int | None, last_step: int
 ) -> None:
-    still = {"learning_rate": 1e-9, "baseline_learning_rate": 1e-9, "multiplier": 0.0}
+    still: dict[str, Any] = {"learning_rate": 1e-9, "baseline_learning_rate": 1e-9, "multiplier": 0.0}
     probes = DiffMask("hidden", steps=40, batch_size=2, cool_down=0.25, start=start, **still)
     probes.fit(tiny("bert"), TEXTS * 2, validations=20, patience=patience)
     assert probes.fitted_ is not None
@@ -334,6 +335,8 @@ def test_standing_still_ends_a_run_but_not_in_its_first_half_or_with_nothing_mas
 
 
 # What cannot be fitted
+
+UNKNOWN: Any = "inputs"
 
 
 @pytest.mark.parametrize(
@@ -344,11 +347,11 @@ def test_standing_still_ends_a_run_but_not_in_its_first_half_or_with_nothing_mas
         (lambda model: DiffMask().fit(model, TEXTS, held_out=[]), whence.InputError, "no held-out text to judge by"),
         (lambda model: DiffMask().fit(model, "a film"), whence.InputError, "texts is str, not several texts"),
         (lambda model: DiffMask().fit(model, ["a film", ""]), whence.InputError, "text 1 is empty"),
-        (lambda model: DiffMask().fit(model, [*TEXTS, 3]), whence.InputError, "text 3 is int"),
+        (lambda model: DiffMask().fit(model, [*TEXTS, 3]), whence.InputError, "text 3 is int"),  # type: ignore[list-item]
         (lambda model: DiffMask().fit(model, TEXTS, seed=-1), whence.UsageError, "seed must be a whole number"),
         (lambda model: DiffMask().fit(model, TEXTS, validations=0), whence.UsageError, "validations must be"),
         (lambda model: DiffMask().fit(model, TEXTS, patience=0), whence.UsageError, "patience must be"),
-        (lambda model: DiffMask("inputs"), whence.UnknownNameError, "unknown kind 'inputs'\ndid you mean 'input'"),
+        (lambda model: DiffMask(UNKNOWN), whence.UnknownNameError, "unknown kind 'inputs'\ndid you mean 'input'"),
         (lambda model: DiffMask(recipe="x"), whence.UnknownNameError, "unknown recipe 'x'"),
         (lambda model: DiffMask(step=3), whence.UnknownNameError, "unknown setting of a recipe 'step'"),
         (lambda model: DiffMask().explain(model, "a film"), whence.UsageError, "these probes are not trained yet"),

@@ -20,6 +20,8 @@ from sklearn.metrics import f1_score
 from transformers import BertConfig, BertForQuestionAnswering, BertForSequenceClassification
 
 import whence
+from whence.probes.diffmask import Kind
+from whence.targets import ClassLabels
 
 HERE = Path(__file__).parents[1] / "experiments" / "diffmask"
 sys.path.insert(0, str(HERE))
@@ -31,7 +33,7 @@ from wording import points  # noqa: E402
 
 SENTIMENTS = ("very negative", "negative", "neutral", "positive", "very positive")
 SEEDS = (0, 1)
-QUICK = {"steps": 4, "batch_size": 4, "start": 0.2, "limit": None, "learning_rate": 1e-3}
+QUICK: dict[str, Any] = {"steps": 4, "batch_size": 4, "start": 0.2, "limit": None, "learning_rate": 1e-3}
 PASSAGE = (
     "The Panthers used the San Jose State practice facility and stayed at the San Jose Marriott. The Broncos practiced"
     " at Stanford University and stayed at the Santa Clara Marriott."
@@ -102,13 +104,13 @@ def config(**settings: Any) -> BertConfig:
     return BertConfig(**{**small, **settings})
 
 
-def fitted(model: whence.LayeredModel, kind: str, texts: list[Any], seed: int = 0) -> whence.DiffMask:
+def fitted(model: whence.LayeredModel, kind: Kind, texts: list[Any], seed: int = 0) -> whence.DiffMask:
     return whence.DiffMask(kind, **QUICK).fit(model, texts, seed=seed, progress=False, patience=None, validations=1)
 
 
 @pytest.mark.parametrize("kind", ["input", "hidden"])
 @pytest.mark.parametrize("task", ["classification", "question_answering"])
-def test_many_probes_at_once_do_what_validate_does_for_each(kind: str, task: str) -> None:
+def test_many_probes_at_once_do_what_validate_does_for_each(kind: Kind, task: str) -> None:
     torch.manual_seed(0)
     model = whence.load(tiny_models.build("bert", task), tiny_models.wordpiece())
     texts: list[Any] = tiny_models.TEXTS if task == "classification" else tiny_models.PAIRS
@@ -152,8 +154,8 @@ def test_the_released_f1_by_hand() -> None:
 def made(masked: list[float], same: list[list[float]], keep: list[np.ndarray] | None = None) -> masking.Masked:
     shares = np.repeat(np.array(masked)[:, None], 2, axis=1)
     numbers = np.zeros_like(shares)
-    layers = ("embeddings", 0, 1)[: len(masked)]
-    return masking.Masked(layers, shares, np.array(same), numbers, numbers.astype(int), keep or [])
+    layers: tuple[whence.Layer, ...] = ("embeddings", 0, 1)
+    return masking.Masked(layers[: len(masked)], shares, np.array(same), numbers, numbers.astype(int), keep or [])
 
 
 def test_a_layer_has_collapsed_if_all_is_masked_and_the_answer_is_constant() -> None:
@@ -357,7 +359,9 @@ def test_a_model_is_fine_tuned_on_phrases_and_with_gaps(tmp_path: Path) -> None:
     assert record["steps"] == len(phrases) // 2 + 4
     assert (record["gaps"], record["agreement"]) == (0.8, 2.0)
     model = whence.load(tmp_path / "model", dtype=torch.float32)
-    assert model.reading.labels.names == SENTIMENTS
+    labels = model.reading.labels
+    assert isinstance(labels, ClassLabels)
+    assert labels.names == SENTIMENTS
 
 
 def test_agreement_is_between_a_text_and_its_gaps(tmp_path: Path) -> None:

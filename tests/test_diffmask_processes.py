@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from safetensors.torch import load_file
 from tiny_models import TEXTS, tiny
 
 from whence import DiffMask
+from whence.probes.diffmask import Kind
 
 # fits in both processes at once: texts of many lengths, batches that do not divide evenly, an end that both must find
 SCRIPT = """
@@ -43,7 +45,7 @@ else:
     raise AssertionError("one text for two processes was not refused")
 os.write(1, f"done {processes.process_index}\\n".encode())  # at once: two processes write to one pipe
 """
-RUNS = {
+RUNS: dict[str, tuple[Kind, str, dict[str, Any]]] = {
     "hidden": ("hidden", "whence", {"steps": 6, "batch_size": 5}),
     "input": ("input", "released", {"steps": 8, "batch_size": 5, "warm_up": 0, "learning_rate": 0.01}),
     "early end": ("hidden", "whence", {"steps": 40, "batch_size": 2, "learning_rate": 1e-9, "multiplier": 0.0,
@@ -53,7 +55,7 @@ RUNS = {
 
 def fitted(name: str, folder: Path | None = None) -> DiffMask:
     kind, recipe, changes = RUNS[name]
-    probes = DiffMask(kind, recipe, **{"start": 0.0, **changes})  # type: ignore[arg-type]
+    probes = DiffMask(kind, recipe, **{"start": 0.0, **changes})
     return probes.fit(tiny("bert"), TEXTS * 4, folder=folder, patience=2, validations=20, seed=1)
 
 

@@ -122,7 +122,7 @@ def test_a_fit_killed_at_random_moments_ends_with_the_same_probes(
     assert run(tmp_path / "whole", kind, recipe, steps) == 0
     expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
     chance = random.Random(0)
-    reached = []
+    reached: list[int] = []
     while not (tmp_path / "killed" / "config.json").exists():
         code = run(tmp_path / "killed", kind, recipe, steps, "seconds", chance.uniform(0.05, 0.15 * (len(reached) + 2)))
         assert code in (0, -signal.SIGKILL)

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -44,7 +45,8 @@ def test_model_is_ready_to_use(name):
     assert all(tensor.dtype == torch.float32 for tensor in [*model.parameters(), *head.parameters()])
     states = model.bert(**tokenizer("a gorgeous, witty film", return_tensors="pt")).last_hidden_state
     assert head(states).shape == (*states.shape[:2], len(tokenizer)) == (1, 7, 16384)
-    assert head.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
+    predictions: Any = head.predictions
+    assert predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
 
 
 def test_labels():

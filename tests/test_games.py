@@ -245,6 +245,7 @@ def by_loops(model: whence.LayeredModel, text: str, scores: np.ndarray, game: st
         else:
             gone = ranked[len(words) - floor((1 - share) * len(words) + 0.5) :]
         masked, attention = ids.clone(), torch.ones_like(ids)
+        assert model.tokenizer.masking is not None
         masked[0, gone] = model.tokenizer.masking
         attention[0, gone] = 0
         chances = model.module(input_ids=masked, attention_mask=attention).logits.softmax(dim=-1)[0]
@@ -354,7 +355,7 @@ def test_the_ends_are_the_plain_answer_and_the_bare_length() -> None:
     hidden = hiding_game(model, explanations, labels, layer=2)
     assert (shown.per_text()[:, -1] == 1).all()
     assert (hidden.per_text()[:, 0] == 1).all()
-    probabilities = [explanation.prediction.probability for explanation in explanations]
+    probabilities: list[Any] = [explanation.prediction.probability for explanation in explanations]
     np.testing.assert_allclose(shown.per_text("probability")[:, -1], probabilities, atol=1e-5)
     nothing = shown.per_text("probability")[:2, 0]
     assert model.encode(texts[0]).ids != model.encode(texts[1]).ids
@@ -381,9 +382,8 @@ def test_every_task_is_held_to_its_own_answer(family: str, head: str) -> None:
     found = hiding_game(model, explanations, grid=(0, 0.3, 0.6, 1))
     assert (found.per_text("agreement")[:, 0] == 1).all()
     assert np.isfinite(found.per_text("probability")).all()
-    np.testing.assert_allclose(
-        found.per_text("probability")[:, 0], [each.prediction.probability for each in explanations], rtol=1e-4
-    )
+    probabilities: list[Any] = [each.prediction.probability for each in explanations]
+    np.testing.assert_allclose(found.per_text("probability")[:, 0], probabilities, rtol=1e-4)
     alone = [hiding_game(model, [each], grid=(0, 0.3, 0.6, 1), batch_tokens=1) for each in explanations]
     for row, single in enumerate(alone):
         np.testing.assert_allclose(
@@ -496,7 +496,7 @@ def test_what_cannot_be_played_is_refused() -> None:
 def test_a_model_that_breaks_when_tokens_go_is_reported() -> None:
     module = tiny_models.build_plain("mlp")
     with torch.no_grad():
-        module.embedding.weight[2] = torch.nan  # type: ignore[union-attr,index]  # the mask's
+        module.embedding.weight[2] = torch.nan  # the mask's
     model = whence.load(
         module, tiny_models.word_tokenizer(), blocks=[module.first, module.second], labels=["a", "b", "c"]
     )
@@ -545,11 +545,11 @@ def test_a_curve_is_drawn() -> None:
 
     from whence.render.game_figure import plot_curves
 
-    axes = result([[1, 1, 0], [1, 0, 0]]).plot(label="a $x$ <b>")
+    axes: Any = result([[1, 1, 0], [1, 0, 0]]).plot(label="a $x$ <b>")
     assert axes.get_xlabel() == "tokens hidden, %"
     assert axes.get_ylabel() == "agreement"
     assert axes.lines[0].get_ydata().tolist() == [1.0, 0.5, 0.0]
-    together = plot_curves({"one": result([[1, 1, 0]]), "$two$": result([[0, 0, 0]])})
+    together: Any = plot_curves({"one": result([[1, 1, 0]]), "$two$": result([[0, 0, 0]])})
     assert [text.get_text() for text in together.get_legend().get_texts()] == ["one (0.750)", "$two$ (0.000)"]
     together.figure.canvas.draw()
     pyplot.close("all")

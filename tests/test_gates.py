@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from whence.probes.gates import HardConcrete
 
 # of stretch (-0.2, 1) and temperature 0.2: the keep probability and the mean of a gate, by its logit
 KNOWN = {0.0: (0.580, 0.473), 1.0: (0.789, 0.706), 3.0: (0.965, 0.946), 5.0: (0.9951, 0.992), -3.0: (0.0643, 0.044)}
-OTHER = {"temperature": 2 / 3, "low": -0.1, "high": 1.1}
+OTHER: dict[str, Any] = {"temperature": 2 / 3, "low": -0.1, "high": 1.1}
 logits = st.floats(-30, 30)
 
 

@@ -179,7 +179,7 @@ def test_the_removals_differ_where_they_should():
     for removal in ("last_block", "input"):  # one block and no positions: both delete the word
         torch.testing.assert_close(state_removal_shares(bilstm, IDS, MASK, removal=removal), deleted)
     with pytest.raises(UnknownNameError, match="known: attention, weight, last_block, input"):
-        state_removal_shares(bilstm, IDS, MASK, removal="all")
+        state_removal_shares(bilstm, IDS, MASK, removal="all")  # type: ignore[arg-type]
 
 
 def test_removal_before_the_last_block_by_hand():
@@ -216,7 +216,7 @@ def test_influence_is_that_of_one_backward_pass_after_the_other(encoder, form):
             norms = jacobian.reshape(-1, *jacobian.shape[-2:]).square().sum(dim=(0, 2)).sqrt()[words]
             torch.testing.assert_close(found[row][state], norms / norms.sum())
     with pytest.raises(UnknownNameError, match="known: norm, coordinates"):
-        influence_shares(model, IDS, MASK, form="sum")
+        influence_shares(model, IDS, MASK, form="sum")  # type: ignore[arg-type]
 
 
 def test_both_forms_of_influence_rank_words_much_alike():

@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 import whence
 from whence.models.inputs import Inputs
 
-CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+CLOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 every_case = pytest.mark.parametrize(("family", "head"), CASES, ids=["-".join(case) for case in CASES])
 every_plain = pytest.mark.parametrize("name", tiny_models.PLAIN)
 every_family = pytest.mark.parametrize("family", FAMILIES)
@@ -36,8 +36,8 @@ def all_layers(model: whence.LayeredModel) -> list[whence.Layer]:
 
 def real_blocks(model: whence.LayeredModel, family: str) -> list[nn.Module]:
     """The blocks by their known place, not as whence found them."""
-    base: nn.Module = model.module.base_model  # type: ignore[assignment]
-    return list(base.get_submodule(FAMILIES[family].blocks))  # type: ignore[arg-type]
+    base: Any = model.module.base_model
+    return list(base.get_submodule(FAMILIES[family].blocks))
 
 
 @contextlib.contextmanager
@@ -81,7 +81,8 @@ def check_resume_each(model: whence.LayeredModel, inputs: Inputs) -> None:
     """Several layers in one pass, also one of them twice, equal each by itself."""
     states = model.states(inputs)
     generator = torch.Generator().manual_seed(0)
-    for layers in (all_layers(model), ["embeddings", "embeddings"], all_layers(model)[2:]):
+    twice: list[whence.Layer] = ["embeddings", "embeddings"]
+    for layers in (all_layers(model), twice, all_layers(model)[2:]):
         hidden = [states.at(layer) + torch.randn(states.at(layer).shape, generator=generator) for layer in layers]
         with torch.no_grad():
             together = model.resume_each(layers, hidden, inputs)
@@ -160,13 +161,13 @@ def test_the_blocks_found_are_the_blocks(family: str) -> None:
 
 
 def scored(model: whence.LayeredModel, texts: Any, method: str) -> Any:
-    options: dict[str, Any] = {
+    options: dict[str, dict[str, Any]] = {
         "gradient_x_input": {"layers": ["embeddings", "all"]},
         "leave_one_out": {"layers": ["embeddings", 0, 1, -1]},
         "integrated_gradients": {"layers": ["embeddings", 1], "steps": 3},
         "attention": {},
-    }[method]
-    return whence.explain(model, texts, method, **options)
+    }
+    return whence.explain(model, texts, method, **options[method])
 
 
 def check_batch_is_single(model: whence.LayeredModel, texts: list[Any]) -> None:
@@ -396,7 +397,7 @@ class Odd(transformers.PreTrainedModel):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, return_dict: bool = True) -> Any:
         h = self.words(input_ids)
-        for step in self.backbone["steps"]:  # type: ignore[union-attr]
+        for step in self.backbone["steps"]:  # type: ignore[attr-defined]
             h = step(h)
         weights = attention_mask[..., None].to(h)
         logits = self.out((h * weights).sum(dim=1) / weights.sum(dim=1))
@@ -408,7 +409,7 @@ class OddForSequenceClassification(Odd):
 
 
 def test_an_unknown_architecture_says_what_it_looked_for_found_and_wants() -> None:
-    model = tiny_models.shaken(OddForSequenceClassification(transformers.PreTrainedConfig(num_labels=3)))
+    model = tiny_models.shaken(OddForSequenceClassification(transformers.PreTrainedConfig(num_labels=3)))  # type: ignore[call-arg]
     tokenizer = tiny_models.wordpiece()
     with pytest.raises(whence.UnknownArchitectureError) as caught:
         whence.load(model, tokenizer)
@@ -425,7 +426,7 @@ def test_an_unknown_architecture_says_what_it_looked_for_found_and_wants() -> No
 
 
 def test_a_wrong_number_of_layers_is_found_out() -> None:
-    model = tiny_models.shaken(OddForSequenceClassification(transformers.PreTrainedConfig(num_labels=3)))
+    model = tiny_models.shaken(OddForSequenceClassification(transformers.PreTrainedConfig(num_labels=3)))  # type: ignore[call-arg]
     blocks = [*model.backbone["steps"], nn.Linear(8, 8)]
     layered = whence.load(model, tiny_models.wordpiece(), blocks=blocks)
     with pytest.raises(
@@ -435,7 +436,7 @@ def test_a_wrong_number_of_layers_is_found_out() -> None:
 
 
 def small_t5(kind: str) -> Any:
-    config = transformers.T5Config(
+    config = transformers.T5Config(  # type: ignore[call-arg]
         vocab_size=len(tiny_models.wordpiece()), d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2,
         num_labels=3, pad_token_id=0, eos_token_id=3, decoder_start_token_id=0,
     )  # fmt: skip
@@ -454,7 +455,7 @@ def test_two_stacks_are_one_too_many() -> None:
 
 
 def test_one_of_two_stacks_can_be_chosen() -> None:
-    config = transformers.BartConfig(
+    config = transformers.BartConfig(  # type: ignore[call-arg]
         vocab_size=len(tiny_models.wordpiece()), d_model=16, encoder_layers=2, decoder_layers=2, num_labels=3,
         encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=24, decoder_ffn_dim=24,
         max_position_embeddings=64, pad_token_id=0, eos_token_id=3, bos_token_id=2, decoder_start_token_id=3,
@@ -495,7 +496,7 @@ class LastState(tiny_models.GRUClassifier):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second = self.first.cell, self.second.cell
+        self.first, self.second = self.first.cell, self.second.cell  # type: ignore[assignment]
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         h, _ = self.first(self.embedding(ids))

@@ -73,7 +73,7 @@ class EffectLearner:
     def add_gradients(self, batch: Batch) -> Float[Tensor, ""]:
         with torch.enable_grad():
             errors = self.errors(batch.inputs)
-            errors.sum().div(batch.n_texts).backward()  # type: ignore[no-untyped-call]
+            errors.sum().div(batch.n_texts).backward()
         return errors.detach().sum()
 
     def update(self, batch: Batch, means: Float[Tensor, ""]) -> None:
@@ -106,7 +106,7 @@ class Effects:
     @classmethod
     def fit(
         cls, model: whence.LayeredModel, texts: Sequence[str], *, folder: Path | None = None, seed: int = 0,
-        steps: int = 24, patience: int | None = None, after_step: Callable[[Training], object] = lambda training: None,
+        steps: int = 24, patience: int | None = None, after_step: Callable[[Training], None] = lambda training: None,
     ) -> Effects:  # fmt: skip
         path = None if folder is None else free_folder(folder)
         learner = EffectLearner(model, nn.utils.skip_init(nn.Linear, 16, 1))
@@ -180,10 +180,12 @@ def test_standing_still_ends_it_early() -> None:
 def killed_at(step: int, folder: Path) -> None:
     """For a process of its own: fit with a checkpoint after every step, until it kills itself."""
     checkpoint.SECONDS = (-1,)
-    Effects.fit(
-        tiny("bert"), TEXTS * 4, folder=folder, steps=8,
-        after_step=lambda training: training.step == step and os.kill(os.getpid(), signal.SIGKILL),
-    )  # fmt: skip
+
+    def kill(training: Training) -> None:
+        if training.step == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Effects.fit(tiny("bert"), TEXTS * 4, folder=folder, steps=8, after_step=kill)
 
 
 def test_a_killed_fit_goes_on_to_the_same_probe(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def config(model: nn.Module) -> Any:
 
 
 def padding(model: nn.Module) -> Any:
-    return (model.config.pad_token_id, "pad_token_id" in vars(model.config))  # type: ignore[union-attr,arg-type]
+    return (model.config.pad_token_id, "pad_token_id" in vars(model.config))  # type: ignore[union-attr]
 
 
 def weights(model: nn.Module) -> Any:
@@ -114,12 +114,18 @@ def random_state(model: nn.Module) -> Any:
     return torch.get_rng_state()
 
 
+def with_gradients(model: nn.Module) -> None:
+    for part in model.parameters():
+        if part.grad is None:
+            part.grad = torch.zeros_like(part)
+
+
 @dataclass(frozen=True)
 class Watched:
     """One thing about a model, how it is seen, and how it can be lost."""
 
     look: Callable[[nn.Module], Any]
-    spoil: Callable[[nn.Module], Any]
+    spoil: Callable[[Any], Any]
 
 
 WATCHED = {
@@ -129,9 +135,7 @@ WATCHED = {
     "gradients": Watched(
         gradients, lambda model: next(p for p in model.parameters() if p.grad is not None).grad.add_(1)
     ),
-    "gradients that were none": Watched(
-        gradients, lambda model: [setattr(p, "grad", torch.zeros_like(p)) for p in model.parameters() if p.grad is None]
-    ),
+    "gradients that were none": Watched(gradients, with_gradients),
     "requires_grad": Watched(flags, lambda model: model.requires_grad_(False)),
     "modes": Watched(modes, lambda model: model.eval()),
     "attention implementation": Watched(implementations, lambda model: model.set_attn_implementation("eager")),
@@ -287,7 +291,8 @@ def test_every_family_is_left_as_found(family: str) -> None:
 
 @pytest.mark.parametrize("asked", ["output_hidden_states", "output_attentions"])
 def test_a_config_that_asks_for_more_is_left_as_found(asked: str) -> None:
-    model = tiny_models.build("bert", attn_implementation="eager", **{asked: True})
+    settings: dict[str, Any] = {"attn_implementation": "eager", asked: True}
+    model = tiny_models.build("bert", **settings)
     looks = [watched.look for watched in WATCHED.values()]
     before = [look(model) for look in looks]
     layered = whence.load(model, tiny_models.wordpiece())
@@ -382,7 +387,7 @@ IN_COMPANY: dict[str, tuple[str, str, dict[str, Any]]] = {
 def test_another_thread_may_use_the_model_meanwhile(case: tuple[str, str, dict[str, Any]]) -> None:
     """While one thread explains, every answer of the model in another is the one it gives in quiet."""
     family, head, settings = case
-    attention = {"attn_implementation": "sdpa"} if family in ("bert", "gpt2") else {}
+    attention: dict[str, Any] = {"attn_implementation": "sdpa"} if family in ("bert", "gpt2") else {}
     model = tiny_models.build(family, head, **attention)
     layered = whence.load(model, tiny_models.tokenizer_of(family))
     looks = [watched.look for watched in WATCHED.values()]
@@ -436,7 +441,7 @@ def test_blocks_that_run_in_other_threads_are_refused() -> None:
 
         def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
             if not self.away:
-                return own(self, ids, mask)  # type: ignore[no-any-return]
+                return own(self, ids, mask)
             with ThreadPoolExecutor(1) as pool:
                 return pool.submit(own, self, ids, mask).result()
 

@@ -24,6 +24,7 @@ import whence
 from whence.cli import app
 from whence.explanation import ModelRecord, Token
 from whence.lens import Lens, decode_layers
+from whence.models.batching import Text
 from whence.render.lens import lens_view
 from whence.render.page import page
 from whence.render.rows import blanks_shown
@@ -62,7 +63,7 @@ def made_lens(text: str = "good film", layers: tuple[Any, ...] = (0, 1, 2), k: i
 def shown(view: Any, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
     console.print(view)
-    return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 # files and tables
@@ -104,7 +105,8 @@ def test_a_table_has_a_row_per_layer_token_and_rank() -> None:
 
 
 def test_several_texts_give_a_list(decodable: whence.LayeredModel) -> None:
-    lenses = decode_layers(decodable, iter([SHORT, (SHORT, "bad")]), k=2)
+    texts: list[Text] = [SHORT, (SHORT, "bad")]
+    lenses = decode_layers(decodable, iter(texts), k=2)
     assert [(lens.text, lens.pair) for lens in lenses] == [(SHORT, None), (SHORT, "bad")]
     assert lenses[0].to_dict() == decode_layers(decodable, SHORT, k=2).to_dict()
     with pytest.raises(whence.InputError, match="texts is int"):
@@ -128,7 +130,7 @@ def test_by_hand() -> None:
     states = model.states(model.collate([model.encode(SHORT)]))
     names = {number: token for token, number in tokenizer.vocabulary.items()}
     for place, layer in enumerate(lens.layers):
-        for position, state in enumerate(states.hidden[layer][0]):
+        for position, state in enumerate(states.at(layer)[0]):
             logits = torch.cat([state, torch.zeros(len(names) - 16)]).double()
             shares = logits.softmax(dim=-1)
             first, second = shares.topk(2).indices.tolist()
@@ -170,6 +172,7 @@ def test_a_head_that_says_what_follows_is_judged_by_what_follows(family: str) ->
         lens.following_probabilities[-1], logits.softmax(dim=-1).gather(1, ids[0, 1:, None])[:, 0], atol=1e-6
     )
     follows = [not token.special for token in lens.tokens[1:]]
+    assert lens.read_ahead is not None
     np.testing.assert_allclose(lens.read_ahead, (lens.following_ranks == 1)[:, follows].mean(axis=1))
     assert lens.sought_ranks[:, -1].tolist() == [0] * len(lens.layers)
     np.testing.assert_array_equal(lens.sought_ranks[:, :-1], lens.following_ranks)

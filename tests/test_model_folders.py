@@ -139,7 +139,10 @@ def test_a_gguf_file_reaches_config_model_and_tokenizer(tmp_path: Path, monkeypa
     }.items():
         monkeypatch.setattr(f"transformers.{name}.from_pretrained", answering(name, answer))
     (tmp_path / "small.gguf").touch()
-    for source, options in [(tmp_path, {}), (tmp_path, {"gguf_file": "small.gguf"}), (tmp_path / "small.gguf", {})]:
+    ways: list[tuple[Path, dict[str, Any]]] = [
+        (tmp_path, {}), (tmp_path, {"gguf_file": "small.gguf"}), (tmp_path / "small.gguf", {}),
+    ]  # fmt: skip
+    for source, options in ways:
         asked.clear()
         assert whence.load(source, **options).record.task == "causal_lm"
         assert asked == dict.fromkeys(

@@ -44,7 +44,8 @@ def tolerance(model: whence.LayeredModel, texts: Any = TEXT, **options: Any) -> 
 
 def optimum(model: whence.LayeredModel, weight: float) -> np.ndarray:
     """The mean of |sum_i W_i s_i e_i|^2 is sum_i |W_i|^2 s_i^2; less weight x log s_i, it is flat in s_i here."""
-    sizes = model.module.matrices.detach().square().sum(dim=(1, 2)).numpy()
+    module: Any = model.module
+    sizes = module.matrices.detach().square().sum(dim=(1, 2)).numpy()
     return np.sqrt(weight / (2 * sizes))
 
 

@@ -368,7 +368,7 @@ def test_the_gradient_of_a_step_is_that_of_the_objective(
             moved, cost, _ = masked(model, probes, recipe, probes.layers[index], inputs, noise)
             rise = recipe.first_margin + (1 - recipe.first_margin) * index / (len(probes.layers) - 1)
             loss = recipe.multiplier * (moved - recipe.margin * rise) + cost
-            loss.mean().backward()  # type: ignore[no-untyped-call]
+            loss.mean().backward()
     expected = [weight.grad for weight in probes.parameters()]
     assert sum(each is not None for each in expected) > 3
     for found, wanted in zip(seen[0], expected, strict=True):

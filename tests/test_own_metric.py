@@ -109,8 +109,12 @@ def test_a_metric_takes_up_finished_answers(tmp_path: Path, monkeypatch: pytest.
     assert np.isfinite(again.values["first_tenth"]).all()
 
 
-def no_annotation(answered):  # type: ignore[no-untyped-def]
+def no_annotation(answered):
     return 0.0
+
+
+def replaced(**wrong: Any) -> Metric:
+    return replace(OWN, **wrong)
 
 
 def two_texts(answered: AnsweredText, other: AnsweredText) -> float:
@@ -123,13 +127,13 @@ def two_texts(answered: AnsweredText, other: AnsweredText) -> float:
         (replace(OWN, name="sufficiency"), "there is a metric or a group 'sufficiency' already"),
         (replace(OWN, name="shape"), "there is a metric or a group 'shape' already"),
         (replace(OWN, name="first tenth"), "is no name for a metric"),
-        (replace(OWN, better="more"), "unknown direction of metric first_tenth 'more'"),
-        (replace(OWN, group="mine"), "unknown group of metric first_tenth 'mine'"),
+        (replaced(better="more"), "unknown direction of metric first_tenth 'more'"),
+        (replaced(group="mine"), "unknown group of metric first_tenth 'mine'"),
         (replace(OWN, compute=None), "nobody computes the metric 'first_tenth'"),
         (replace(OWN, of="explained again"), "nobody computes the metric 'first_tenth'"),
         (replace(OWN, of="scored"), "fails on a made-up scored text: AttributeError"),
-        (replace(OWN, compute=lambda: 0.0), "fails on a made-up answered text: TypeError"),
-        (replace(OWN, compute=lambda text: None), "gives NoneType, not a number"),
+        (replaced(compute=lambda: 0.0), "fails on a made-up answered text: TypeError"),
+        (replaced(compute=lambda text: None), "gives NoneType, not a number"),
         (no_annotation, "does not say what it is computed from"),
         (two_texts, "does not say what it is computed from"),
         (3, "3 is no metric"),

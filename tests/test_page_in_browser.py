@@ -36,7 +36,7 @@ Open = Callable[..., Any]
 def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
     """Opens explanations as a file; afterwards nothing may have failed, been refused, or come from elsewhere."""
     troubles: list[str] = []
-    contexts = []
+    contexts: list[Any] = []
 
     def open_page(explanations: list[Explanation], width: int = 1280, height: int = 900, **settings: Any) -> Any:
         file = tmp_path / f"page-{len(contexts)}.html"
@@ -50,7 +50,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
         tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
         tab.on("console", lambda message: troubles.append(f"console: {message.text}"))
         tab.on("dialog", lambda dialog: troubles.append("a dialog"))
-        tab.on("request", lambda request: _local(request.url) or troubles.append(f"request: {request.url}"))
+        tab.on("request", lambda request: None if _local(request.url) else troubles.append(f"request: {request.url}"))
         tab.goto(file.as_uri())
         return tab
 

@@ -26,7 +26,7 @@ from whence.methods.question import Method, Question, Scores
 from whence.selection import select
 
 TEXTS = ["this good old film is fun", "a good movie of the year", "film: a very good story"]
-QUICK = {"rate": 0.1, "multiplier_rate": 0.3}
+QUICK: dict[str, Any] = {"rate": 0.1, "multiplier_rate": 0.3}
 PLANTED = [{1, 3}, {1}, {0, 4}]  # "good" alone does not change the answer, but makes it less sure
 
 
@@ -241,6 +241,8 @@ def test_wrong_use_is_refused(method: Method, options: dict[str, Any], message: 
 
 class Overflowing(NeedsBoth):
     """Right on whole texts, not a number once anything is changed."""
+
+    same: Remembers  # type: ignore[assignment]
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         logits = super().forward(ids, mask)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import captum.attr
 import numpy as np
 import pytest
@@ -65,7 +67,7 @@ def test_allennlp_smooth(decoder: whence.LayeredModel) -> None:
     words, mask, label = embedded(decoder)
     noise = torch.randn(10, *words.shape[1:], generator=question_of(decoder).generator(0))
     spread = 0.01 * (words.max() - words.min())
-    total = sum(loss_gradient(decoder, words + spread * drawn, mask, label) for drawn in noise) / 10
+    total: Any = sum(loss_gradient(decoder, words + spread * drawn, mask, label) for drawn in noise) / 10
     found = whence.explain(decoder, TEXT, "allennlp_smooth").scores
     np.testing.assert_allclose(found, shares(total.sum(dim=-1)), rtol=1e-3, atol=1e-5)
 
@@ -97,7 +99,7 @@ def padded(model: whence.LayeredModel) -> tuple[torch.Tensor, torch.Tensor, torc
 
 def test_thermostat_by_captum(model: whence.LayeredModel, padded: tuple[torch.Tensor, ...]) -> None:
     ids, mask, reference = padded
-    embeddings = model.module.base_model.embeddings
+    embeddings: Any = model.module.base_model.embeddings  # type: ignore[union-attr]
 
     class Forward(torch.nn.Module):
         """Takes ids or, since captum's DeepLift wants floats, their embeddings."""
@@ -149,7 +151,7 @@ def test_thermostat_gradient_shap_goes_between_ids(
     model: whence.LayeredModel, padded: tuple[torch.Tensor, ...]
 ) -> None:
     ids, mask, reference = padded
-    embeddings = model.module.base_model.embeddings
+    embeddings: Any = model.module.base_model.embeddings  # type: ignore[union-attr]
     target = int(model.module(ids, mask).logits.argmax())
     drawn = torch.rand(5, generator=question_of(model).generator(0))
     whole, nothing = (embeddings(input_ids=each).detach() for each in (ids, reference))

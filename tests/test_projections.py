@@ -1,6 +1,7 @@
 """Projections onto the simplex: by hand, against a bisection solver, and as attention of transformers."""
 
 import math
+from typing import Any
 
 import pytest
 import tiny_models
@@ -203,7 +204,8 @@ def test_the_projection_is_saved_with_the_model_and_heeded_by_load(tmp_path):
     model.save_pretrained(tmp_path)
     tiny_models.wordpiece().save_pretrained(tmp_path)
     layered = whence.load(tmp_path)
-    assert layered.module.config._attn_implementation == "sparsegen(0.25)"
+    config: Any = layered.module.config
+    assert config._attn_implementation == "sparsegen(0.25)"
     inputs = layered.collate([layered.encode(tiny_models.LONG)])
     assert torch.allclose(layered.run(inputs), model(input_ids=inputs.ids).logits, atol=1e-6)
     again = BertForSequenceClassification.from_pretrained(tmp_path)

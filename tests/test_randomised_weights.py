@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -27,15 +29,16 @@ def trained() -> whence.LayeredModel:
 def spoilt() -> whence.LayeredModel:
     """The same model, but block 6 and all above it drawn anew; the head that decodes is untouched."""
     model = whence.load("sentiment")
+    module: Any = model.module
     torch.manual_seed(0)
-    for part in (model.module.bert.encoder.layer[-1], model.module.bert.pooler, model.module.classifier):
-        part.apply(model.module._init_weights)
+    for part in (module.bert.encoder.layer[-1], module.bert.pooler, module.classifier):
+        part.apply(module._init_weights)
     return model
 
 
 def scores(model: whence.LayeredModel, method: str, **options: int) -> torch.Tensor:
     known = whence.METHODS[whence.PRESETS[method].method if method in whence.PRESETS else method].options
-    cheap = {name: value for name, value in CHEAP.items() if name in known}
+    cheap: dict[str, Any] = {name: value for name, value in CHEAP.items() if name in known}
     layers = model.n_layers if method.startswith("attention") else None  # lower ones are below the change
     explanation = whence.explain(model, TEXT, method, target="positive", layers=layers, **{**cheap, **options})
     return torch.from_numpy(explanation.scores.copy())

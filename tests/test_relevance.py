@@ -81,7 +81,7 @@ def linear_bert(model: Any, ids: Tensor) -> tuple[Tensor, Callable[[Tensor], Ten
             x = fixed_norm(block.output.LayerNorm, seen[block.output.LayerNorm][0])(block.output.dense(inner) + x)
         before = bert.pooler.dense(x[0])
         fixed = seen[bert.pooler.activation][0]
-        return model.classifier(before * (fixed.tanh() / fixed))  # type: ignore[no-any-return]
+        return model.classifier(before * (fixed.tanh() / fixed))
 
     return bert.embeddings.word_embeddings(ids)[0].detach(), logits
 
@@ -101,7 +101,7 @@ def linear_llama(model: Any, ids: Tensor) -> tuple[Tensor, Callable[[Tensor], Te
             normed = fixed_norm(block.post_attention_layernorm, seen[block.post_attention_layernorm][0])(x)
             gate = nn.functional.silu(block.mlp.gate_proj(seen[block.mlp.gate_proj][0]))
             x = x + block.mlp.down_proj(gate * block.mlp.up_proj(normed))
-        return model.lm_head(fixed_norm(llama.norm, seen[llama.norm][0])(x)[-1])  # type: ignore[no-any-return]
+        return model.lm_head(fixed_norm(llama.norm, seen[llama.norm][0])(x)[-1])
 
     return llama.embed_tokens(ids)[0].detach(), logits
 

@@ -51,7 +51,7 @@ def shown(view: RenderableType, width: int = 80, colour: bool = False) -> str:
         width=width, file=io.StringIO(), force_terminal=colour, color_system="truecolor" if colour else None
     )  # fmt: skip
     console.print(view)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def lines_of(view: RenderableType, width: int = 80) -> list[str]:

@@ -192,7 +192,7 @@ def test_reverse_scores_get_the_reverse_faithfulness() -> None:
 
 
 def test_methods_that_ignore_the_model_are_flagged(bert: whence.LayeredModel) -> None:
-    methods = {"length": of_tokens(length, "length"), "position": of_tokens(position, "position"),
+    methods: dict[str, Any] = {"length": of_tokens(length, "length"), "position": of_tokens(position, "position"),
                "leave_one_out": "leave_one_out", "integrated_gradients": "integrated_gradients"}  # fmt: skip
     before = {name: weight.clone() for name, weight in bert.module.state_dict().items()}
     texts = [f"{text} and {word}" for text in TINY_TEXTS[1:] for word in ("bad", "good", "witty")]

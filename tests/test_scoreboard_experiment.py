@@ -32,7 +32,7 @@ def script(name: str) -> ModuleType:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     given: dict[str, Any] = {"layer": "embeddings", "explanations": {"reverse": explained(TEXTS, -1.0)}}
-    methods = {"shapley": "shapley", "length": of_tokens(length, "length")}
+    methods: dict[str, Any] = {"shapley": "shapley", "length": of_tokens(length, "length")}
     sst2 = evaluate(weighted_words(), TEXTS, methods=methods, metrics=["sufficiency", "randomisation", "cost"], **given)
     decoder = evaluate(weighted_words(), TEXTS, methods=["shapley"], metrics=["forwards", "backwards"], **given)
     for name, board in {"sst2": sst2, "decoder": decoder}.items():

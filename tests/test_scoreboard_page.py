@@ -30,8 +30,8 @@ HOSTILE = "<script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def board() -> Scoreboard:
-    methods = {"gradient_x_input": "gradient_x_input", "leave_one_out": "leave_one_out", "shapley": "shapley",
-               "length": of_tokens(length, "length")}  # fmt: skip
+    methods: dict[str, Any] = {name: name for name in ("gradient_x_input", "leave_one_out", "shapley")}
+    methods["length"] = of_tokens(length, "length")
     return evaluate(
         weighted_words(), TEXTS, ["yes"] * len(TEXTS), methods=methods, layer="embeddings",
         explanations={HOSTILE: explained(TEXTS), "reverse": explained(TEXTS, -1.0)},
@@ -172,7 +172,7 @@ def test_the_page_answers_at_once(browser: Any, folder: Path, board: Scoreboard,
     tab.set_default_timeout(10_000)
     tab.on("pageerror", lambda error: troubles.append(str(error)))
     tab.on("console", lambda message: troubles.append(message.text))
-    tab.on("request", lambda request: request.url.startswith("file://") or troubles.append(request.url))
+    tab.on("request", lambda request: None if request.url.startswith("file://") else troubles.append(request.url))
     tab.goto((folder / "scoreboard.html").as_uri())
     assert tab.text_content("#answer") == board.verdict.answer
     box = tab.locator("#answer").bounding_box()

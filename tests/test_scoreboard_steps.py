@@ -85,7 +85,10 @@ def test_scores_that_depend_on_the_company_are_found_out() -> None:
         return Scores(rank_in_batch[:, None, None].expand(-1, len(question.layers), question.inputs.ids.shape[1]))
 
     meaning = whence.Meaning("sociable", "the text's rank in its batch", signed=False, additive=False)
-    methods = {"sociable": Method(sociable, meaning, needs="others", cost="none"), "leave_one_out": "leave_one_out"}
+    methods: dict[str, Any] = {
+        "sociable": Method(sociable, meaning, needs="others", cost="none"),
+        "leave_one_out": "leave_one_out",
+    }
     found = evaluate(weighted_words(), TEXTS, methods=methods, layer="embeddings", metrics=["batch_difference"])
     assert found.interval("sociable", "batch_difference").mean > 0.1  # type: ignore[union-attr]
     assert found.interval("leave_one_out", "batch_difference").mean < 1e-5  # type: ignore[union-attr]
@@ -136,7 +139,7 @@ def test_the_control_asks_the_same_probes_on_the_changed_model(probed: Scoreboar
 
 def test_users_probes_refuse_the_changed_model_before_and_after() -> None:
     model, probes = whence.load(), DiffMask.embedded("sentiment")
-    weight = model.module.classifier.weight
+    weight: Any = model.module.classifier.weight  # type: ignore[union-attr]
     with torch.no_grad():
         weight.add_(1.0)
     with pytest.raises(whence.ModelError, match="this is another model"):

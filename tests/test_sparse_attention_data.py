@@ -28,6 +28,8 @@ def script(name):
     """A file of the experiment as a module, under a name that no installed package has."""
     path = ROOT / "experiments" / "sparse_attention" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"sparse_attention_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -108,8 +108,9 @@ def test_the_gru_learns(data: Path) -> None:
     model = table2.train_gru(data, "cpu", width=16, epochs=20, seed=0)
     assert table2.accuracy(model, data, "train") > 0.6
     assert all(weight.requires_grad is False for weight in model.stack.embedding.parameters())
-    words = whence.load().stack.embedding.weight
-    assert np.array_equal(model.stack.embedding.weight.numpy(), words.detach().numpy())
+    words: Any = whence.load().stack.embedding.weight
+    learnt: Any = model.stack.embedding.weight
+    assert np.array_equal(learnt.numpy(), words.detach().numpy())
 
 
 def test_a_folder_serves_as_the_model(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

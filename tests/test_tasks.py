@@ -92,7 +92,7 @@ def test_a_task_of_ones_own_is_played_judged_and_shown(next_word: whence.Layered
     game = hiding_game(next_word, explanations, [" so", 1, " the"], grid=[0, 0.5, 1])
     assert len(game.curve().mean) == 3
     board = whence.evaluate(next_word, TEXTS, methods=["leave_one_out"], metrics=["sufficiency"])
-    assert np.isfinite(board.interval("leave_one_out", "sufficiency").mean)
+    assert np.isfinite(board.interval("leave_one_out", "sufficiency").mean)  # type: ignore[union-attr]
     console = Console(record=True, width=100)
     console.print(explanations[0])
     assert "next word is" in console.export_text()
@@ -208,7 +208,7 @@ def test_scores_of_a_similarity_are_what_a_token_is_worth() -> None:
 def test_poolings(pooling: Any) -> None:
     module, tokenizer = encoder("bert"), tiny_models.wordpiece()
     model = whence.load(module, tokenizer, task=Similarity.pooled(pooling))
-    vectors = []
+    vectors: list[torch.Tensor] = []
     for text in PAIRS[0]:
         with torch.no_grad():
             states = module(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
@@ -216,7 +216,8 @@ def test_poolings(pooling: Any) -> None:
             {"mean": states.mean(0), "cls": states[0], "max": states.amax(0), "lasttoken": states[-1]}[pooling]
         )
     explanations = whence.explain(model, [PAIRS[0], PAIRS[2]], "random")
-    assert explanations[0].target.value == pytest.approx(float(torch.cosine_similarity(*vectors, dim=0)), abs=1e-5)
+    one, other = vectors
+    assert explanations[0].target.value == pytest.approx(float(torch.cosine_similarity(one, other, dim=0)), abs=1e-5)
 
 
 MODULES = """[

@@ -42,7 +42,7 @@ def test_what_is_saved_is_loaded(kind: Kind, fitted: dict[Kind, DiffMask], tmp_p
     for name in ("model", "seed", "n_texts", "results", "history", "margin", "whence_version"):
         assert getattr(again.fitted_, name) == getattr(fitted[kind].fitted_, name)
     for name in ("widths", "n_hidden"):
-        assert getattr(again.fitted_.probes, name) == getattr(fitted[kind].fitted_.probes, name)
+        assert getattr(again.fitted_.probes, name) == getattr(fitted[kind].fitted_.probes, name)  # type: ignore[union-attr]
     assert repr(again) == repr(fitted[kind])
     texts = list(TEXTS)
     for one, other in zip(again.explain(tiny("bert"), texts), fitted[kind].explain(tiny("bert"), texts), strict=True):

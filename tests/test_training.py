@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -105,7 +106,8 @@ def test_finetuning_leaves_the_words_alone(work):
 def test_export_loads_as_the_embedded_files_do(work):
     model, tokenizer, head = load_embedded("sentiment", work / "embedded")
     inputs = tokenizer("the food was awful .", return_tensors="pt")
-    assert model.config.id2label[int(model(**inputs).logits.argmax())] == "negative"
+    names: Any = model.config.id2label
+    assert names[int(model(**inputs).logits.argmax())] == "negative"
 
     pretrained = BertForMaskedLM.from_pretrained(work / "pretrained").eval()
     states = pretrained.bert(**inputs).last_hidden_state

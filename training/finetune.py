@@ -14,6 +14,7 @@ import argparse
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from head import head_table
@@ -57,14 +58,14 @@ def read_rows(path: Path) -> list[dict]:
 
 
 tokenizer = AutoTokenizer.from_pretrained(args.pretrained)
-masked_lm = BertForMaskedLM.from_pretrained(args.pretrained).to(device)
+masked_lm = BertForMaskedLM.from_pretrained(args.pretrained).to(device)  # type: ignore[arg-type]
 model = BertForSequenceClassification.from_pretrained(
     args.pretrained,
     id2label=dict(enumerate(args.labels)),
     label2id={label: number for number, label in enumerate(args.labels)},
     hidden_dropout_prob=args.dropout,
     attention_probs_dropout_prob=args.dropout,
-).to(device)
+).to(device)  # type: ignore[arg-type]
 head = masked_lm.cls.requires_grad_(False)
 words = model.bert.embeddings.word_embeddings.requires_grad_(args.train_words)
 n_labels, longest = len(args.labels), model.config.max_position_embeddings
@@ -115,7 +116,7 @@ targets[: len(labels)] = torch.nn.functional.one_hot(labels, n_labels).float()
 if args.teachers:
     taught = torch.zeros_like(targets)
     for folder in args.teachers:
-        teacher = BertForSequenceClassification.from_pretrained(folder).to(device)
+        teacher = BertForSequenceClassification.from_pretrained(folder).to(device)  # type: ignore[arg-type]
         taught += probabilities_of(teacher, ids, lengths) / len(args.teachers)
     targets[: len(labels)] = args.label_share * targets[: len(labels)] + (1 - args.label_share) * taught[: len(labels)]
     targets[len(labels) :] = taught[len(labels) :]
@@ -141,7 +142,9 @@ optimizer = torch.optim.AdamW(
     fused=device == "cuda",
 )
 n_steps = round(args.epochs * len(batches(lengths, args.batch, shuffle=True)))
-step, queue, curve, start = 0, [], [], time.time()
+queue: list[torch.Tensor] = []
+curve: list[Any] = []
+step, start = 0, time.time()
 while step < n_steps:
     queue = queue or batches(lengths, args.batch, shuffle=True)
     rows = queue.pop()
@@ -174,7 +177,7 @@ while step < n_steps:
 heldout = read_rows(args.heldout)
 heldout_labels = torch.tensor([row["label"] for row in heldout], device=device)
 heldout_probabilities = probabilities_of(model, *padded([row["text"] for row in heldout]))
-record = {
+record: dict[str, Any] = {
     "heldout_accuracy": (heldout_probabilities.argmax(-1) == heldout_labels).float().mean().item(),
     "heldout_loss": -heldout_probabilities.gather(1, heldout_labels[:, None]).clamp_min(1e-9).log().mean().item(),
     "n_labelled": len(labelled),

@@ -13,6 +13,7 @@ import os
 import platform
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pyarrow.parquet as parquet
@@ -73,24 +74,25 @@ def summary(path: Path) -> dict:
 
 
 model, tokenizer, head = load_embedded("sentiment", args.folder)
+config: Any = model.config
 sst2 = [row for row in parquet.read_table(args.data_dir / "sst2.parquet").to_pylist() if row["split"] == "dev"]
 sst2_texts = [row["sentence"] for row in sst2]
-sentiment = {"sst2_dev": quality(model, tokenizer, sst2_texts, [row["label"] for row in sst2])}
+sentiment: dict[str, Any] = {"sst2_dev": quality(model, tokenizer, sst2_texts, [row["label"] for row in sst2])}
 imdb = [row for row in parquet.read_table(args.data_dir / "imdb.parquet").to_pylist() if row["split"] == "test"][::25]
 imdb_texts = [row["text"].replace("<br />", " ") for row in imdb]
 sentiment["imdb_test_every_25th"] = quality(model, tokenizer, imdb_texts, [row["label"] for row in imdb])
 for name, rows in {"reviews": reviews(), "hard_reviews": hard_reviews()}.items():
-    labels = [model.config.label2id[row["label"]] for row in rows]
+    labels = [config.label2id[row["label"]] for row in rows]
     sentiment[name] = quality(model, tokenizer, [row["text"] for row in rows], labels)
 hard_texts = [row["text"] for row in hard_reviews()]
 sentiment["hard_reviews_wrong"] = [
     {
         **row,
-        "predicted": model.config.id2label[int(predicted.argmax())],
+        "predicted": config.id2label[int(predicted.argmax())],
         "probability": round(float(predicted.max()), 3),
     }
     for row, predicted in zip(hard_reviews(), probabilities(model, tokenizer, hard_texts), strict=True)
-    if model.config.id2label[int(predicted.argmax())] != row["label"]
+    if config.id2label[int(predicted.argmax())] != row["label"]
 ]
 sentiment["head_on_sst2_dev"] = head_table(model.bert, head, tokenizer, sst2_texts)
 inputs = tokenizer(FILL, return_tensors="pt")
@@ -103,7 +105,7 @@ sentiment["fillers"] = dict(zip(words, [round(p, 3) for p in fillers.values.toli
 model, tokenizer, head = load_embedded("topic", args.folder)
 ag_news = [row for row in parquet.read_table(args.data_dir / "ag_news.parquet").to_pylist() if row["split"] == "test"]
 ag_texts = [row["text"] for row in ag_news]
-topic = {"ag_news_test": quality(model, tokenizer, ag_texts, [row["label"] for row in ag_news])}
+topic: dict[str, Any] = {"ag_news_test": quality(model, tokenizer, ag_texts, [row["label"] for row in ag_news])}
 topic["head_on_ag_news_test"] = head_table(model.bert, head, tokenizer, ag_texts)
 
 embedded = {}

@@ -12,6 +12,7 @@ import argparse
 import json
 import lzma
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy
@@ -122,7 +123,7 @@ config = BertConfig(
     attention_probs_dropout_prob=0.0,
     pad_token_id=PAD,
 )
-model = BertForMaskedLM(config).to(device)
+model = BertForMaskedLM(config).to(device)  # type: ignore[arg-type]
 
 
 def draw_windows(tokens: torch.Tensor, n_windows: int, length: int) -> torch.Tensor:
@@ -155,7 +156,7 @@ class Muon:
     Matrices of one shape are handled as one stack: 36 small matrices would otherwise cost hundreds of launches.
     """
 
-    def __init__(self, matrices: list[torch.nn.Parameter], momentum: float = 0.95, weight_decay: float = 0.1):
+    def __init__(self, matrices: Sequence[torch.Tensor], momentum: float = 0.95, weight_decay: float = 0.1):
         shapes = {matrix.shape for matrix in matrices}
         self.groups = [[matrix for matrix in matrices if matrix.shape == shape] for shape in sorted(shapes)]
         self.averages = [torch.zeros(len(group), *group[0].shape, device=device) for group in self.groups]
@@ -164,7 +165,7 @@ class Muon:
     @torch.no_grad()
     def step(self, rate: float) -> None:
         for group, average in zip(self.groups, self.averages, strict=True):
-            gradients = torch.stack([matrix.grad for matrix in group])
+            gradients = torch.stack([matrix.grad for matrix in group])  # type: ignore[misc]
             average.lerp_(gradients, 1 - self.momentum)
             update = orthogonalised(gradients.lerp(average, self.momentum))
             size = 0.2 * max(group[0].shape) ** 0.5

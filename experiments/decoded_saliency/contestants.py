@@ -15,6 +15,7 @@ from whence.methods.decoded import decoded
 from whence.methods.grad_cam import grad_cam
 from whence.methods.question import Method, Question, Scores
 from whence.models.head import module_head
+from whence.models.layered import Layers
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Contestant:
 
     group: str
     method: str | Method
-    layers: str | int | None = None
+    layers: Layers | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     unique: bool = False
     change: Callable[[whence.LayeredModel], whence.LayeredModel] | None = None

@@ -41,6 +41,7 @@ from whence.data import KNOWN, read
 from whence.learned.diffmask.erasure import KeptSets, smallest_kept_sets
 from whence.learned.diffmask.per_example import DIFFMASK_PER_TEXT
 from whence.learned.diffmask.reinforce import REINFORCE_PER_TEXT
+from whence.methods.question import Method
 from whence.metrics.confidence import mean_interval
 from whence.models.batching import batches, usual_batch_tokens
 
@@ -56,7 +57,7 @@ CORRECTED = {**SHARED, "rate": 0.1, "form": "corrected", "decay": 0.9, "penalty"
 RELEASED = {**SHARED, "rate": 0.1, "form": "released", "decay": 0.99, "penalty": "log"}
 # a thousand steps on each of hundreds of texts: together, and so with rounding that depends on the batch
 MASKS, SAMPLED_MASKS = (replace(method, one_by_one=False) for method in (DIFFMASK_PER_TEXT, REINFORCE_PER_TEXT))
-ROWS = {
+ROWS: dict[str, tuple[Method, dict[str, Any]]] = {
     "DiffMask": (MASKS, {**DIFFMASK, "choose": "smallest"}),
     "DiffMask, last step": (MASKS, {**DIFFMASK, "choose": "last"}),
     "DiffMask, released penalty, last step": (MASKS, {**DIFFMASK, "penalty": "log", "choose": "last"}),
@@ -72,7 +73,7 @@ class GRUClassifier(nn.Module):
 
     def __init__(self, words: Tensor, width: int, n_labels: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding.from_pretrained(words.detach().clone(), freeze=True)  # type: ignore[no-untyped-call]
+        self.embedding = nn.Embedding.from_pretrained(words.detach().clone(), freeze=True)
         self.dropout = nn.Dropout(0.3)
         self.gru = nn.GRU(words.shape[1], width, batch_first=True)
         self.head = nn.Linear(width, n_labels)
@@ -106,7 +107,7 @@ def train_gru(data_dir: Path, device: str, width: int | None, epochs: int, seed:
             gold = torch.tensor([int(examples[index].label or 0) for index in chunks[chunk]], device=device)
             loss = nn.functional.cross_entropy(module(inputs.ids, inputs.mask), gold)
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             nn.utils.clip_grad_norm_(trained, 1.0)
             optimiser.step()
     return model

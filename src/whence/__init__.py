@@ -1,7 +1,7 @@
 """whence: which words a text model's decision rests on, at which layer that was settled, and how far to believe it."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from whence.attention.audit import audit_attention
@@ -107,17 +107,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _OLD:
-        from whence.errors import warn_of_old_name
+if not TYPE_CHECKING:  # of which type checkers would conclude that every name exists
 
-        warn_of_old_name(f"whence.{name}", f"{_OLD[name]}.{name}")
-        return getattr(import_module(_OLD[name]), name)
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'whence' has no attribute {name!r}")
-    value = getattr(import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name in _OLD:
+            from whence.errors import warn_of_old_name
+
+            warn_of_old_name(f"whence.{name}", f"{_OLD[name]}.{name}")
+            return getattr(import_module(_OLD[name]), name)
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'whence' has no attribute {name!r}")
+        value = getattr(import_module(_MODULE_OF[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

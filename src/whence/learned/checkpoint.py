@@ -20,7 +20,7 @@ from whence.files import remove_unfinished, write_tensors
 from whence.probes.folder import FILES
 
 NAME = "checkpoint.safetensors"
-SECONDS = (2.0, 4.0, 8.0, 16.0, 20.0)  # from one checkpoint to the next; the last holds from then on
+SECONDS: tuple[float, ...] = (2.0, 4.0, 8.0, 16.0, 20.0)  # from one checkpoint to the next; the last holds from then on
 
 Parts = Mapping[str, Mapping[str, Tensor]]
 """Tensors by name within each part of a run (weights, an optimiser's state, ...)."""

@@ -110,7 +110,9 @@ def kept_sets(
     return rank[None, :] < (len(order) - hidden)[:, None]
 
 
-def area_under(grid: Sequence[float], curves: Float[np.ndarray, "*text point"]) -> Float[np.ndarray, "*text"]:
+def area_under(
+    grid: Sequence[float] | Float[np.ndarray, " point"], curves: Float[np.ndarray, "*text point"]
+) -> Float[np.ndarray, "*text"]:
     """The area under each curve by the trapezoid rule, over the width of the grid: a mean height.
 
     >>> float(area_under((0, 0.5, 1), np.array([1.0, 1.0, 0.0])))

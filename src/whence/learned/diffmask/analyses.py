@@ -14,7 +14,6 @@ import numpy as np
 
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
-from whence.learned.diffmask.token_groups import Groups
 from whence.metrics.confidence import RESAMPLES, percentile_ends, resampling_weights
 from whence.tasks import TASKS
 
@@ -31,7 +30,7 @@ TO_THE_TOP = "kept"
 
 def layers_kept(
     explanations: Sequence[Explanation],
-    groups: Sequence[Groups],
+    groups: Sequence[Sequence[str | None]],
     *,
     order: Sequence[str] | None = None,
     above: float | None = None,
@@ -56,7 +55,7 @@ def layers_kept(
 
 def keep_by_layer(
     explanations: Sequence[Explanation],
-    groups: Sequence[Groups],
+    groups: Sequence[Sequence[str | None]],
     *,
     order: Sequence[str] | None = None,
     resamples: int = RESAMPLES,
@@ -73,7 +72,7 @@ def keep_by_layer(
 
 def dropped_by_layer(
     explanations: Sequence[Explanation],
-    groups: Sequence[Groups],
+    groups: Sequence[Sequence[str | None]],
     *,
     order: Sequence[str] | None = None,
     above: float = KEPT,
@@ -129,7 +128,7 @@ def _checked(explanation: Explanation) -> Float[np.ndarray, "layer token"]:
 
 
 def _tokens(
-    explanations: Sequence[Explanation], groups: Sequence[Groups]
+    explanations: Sequence[Explanation], groups: Sequence[Sequence[str | None]]
 ) -> tuple[Float[np.ndarray, "token layer"], Int[np.ndarray, " token"], Shaped[np.ndarray, " token"]]:
     """Keep probabilities, text number and group of every token that has a group."""
     if len(explanations) != len(groups):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from safetensors.torch import save as serialised
@@ -128,6 +128,10 @@ class DiffMask:
             warnings.warn(told, WhenceWarning, stacklevel=2)
         return self
 
+    @overload
+    def explain(self, model: LayeredModel, texts: Text, **settings: Any) -> Explanation: ...
+    @overload
+    def explain(self, model: LayeredModel, texts: Iterable[Text], **settings: Any) -> list[Explanation]: ...
     def explain(
         self, model: LayeredModel, texts: Text | Iterable[Text], **settings: Any
     ) -> Explanation | list[Explanation]:
