@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import whence
 from whence.cli.evaluate import StepLines
 from whence.engine.play import hiding_game, revealing_game
 from whence.learned.diffmask import DiffMask
+from whence.methods import METHODS
 from whence.methods.question import Method, Question, Scores
 from whence.metrics.answered import LAYER_POINTS
 from whence.models.fingerprint import changed_on_purpose
@@ -205,3 +207,22 @@ def test_lines_are_few_and_say_what_is_left() -> None:
         "0:50 games 50 of 50; to come: stability",
         "0:50 stability 4 of 4",
     ]
+
+
+def test_methods_taken_one_by_one_elsewhere_take_many_texts_on_a_board() -> None:
+    """And the column says what company did to them."""
+    sizes: list[int] = []
+    compute = METHODS["noise_tolerance"].compute
+
+    def counting(question: Any, **options: Any) -> Any:
+        sizes.append(len(question.inputs))
+        return compute(question, **options)
+
+    own = replace(METHODS["noise_tolerance"], compute=counting)
+    assert own.one_by_one
+    found = evaluate(
+        weighted_words(), TEXTS, methods={"noise": own}, layer="embeddings", metrics=["batch_difference"],
+        options={"noise": {"steps": 2}},
+    )  # fmt: skip
+    assert max(sizes) > 1
+    assert np.isfinite(found.per_text("batch_difference")[0]).any()

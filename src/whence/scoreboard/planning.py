@@ -9,6 +9,7 @@ from typing import Any, Literal
 from whence.errors import UnknownNameError, UsageError, WhenceError
 from whence.explanation import Explanation, Layer, Meaning
 from whence.methods import METHODS
+from whence.methods.names import method_named
 from whence.methods.question import Method
 from whence.models.batching import Text
 from whence.models.layered import LayeredModel
@@ -70,8 +71,9 @@ def plan(
     for name, method in named.items():
         if name == RANDOM:
             continue
-        entrant = Entrant(name, "method", method, {**_budget(method), **options.get(name, {})})
+        given = {**_budget(method), **options.get(name, {})}
         try:
+            entrant = Entrant(name, "method", _of_many_texts(method), given)
             explanation = _tried(model, entrant, layer, shortest)
         except WhenceError as error:
             if methods is not None:
@@ -110,6 +112,13 @@ def _named(methods: Methods) -> dict[str, str | Method]:
 
 def _budget(method: str | Method) -> dict[str, Any]:
     return BUDGETS.get(method, {}) if isinstance(method, str) else {}
+
+
+def _of_many_texts(method: str | Method) -> str | Method:
+    """Methods that explain takes one text at a time take many here: the board's "change in company" tells what that
+    does to their scores, and none is believed that it changes."""
+    found = method_named(method).method
+    return replace(found, one_by_one=False) if found.one_by_one else method
 
 
 def _tried(model: LayeredModel, entrant: Entrant, layer: LayerChoice, text: Text) -> Explanation:
