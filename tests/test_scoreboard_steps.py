@@ -214,15 +214,12 @@ def test_methods_taken_one_by_one_elsewhere_take_many_texts_on_a_board() -> None
     sizes: list[int] = []
     compute = METHODS["noise_tolerance"].compute
 
-    def counting(question: Any, **options: Any) -> Any:
+    def counting(question: Question, *, steps: int = 2) -> Scores:
         sizes.append(len(question.inputs))
-        return compute(question, **options)
+        return compute(question, steps=steps)
 
     own = replace(METHODS["noise_tolerance"], compute=counting)
     assert own.one_by_one
-    found = evaluate(
-        weighted_words(), TEXTS, methods={"noise": own}, layer="embeddings", metrics=["batch_difference"],
-        options={"noise": {"steps": 2}},
-    )  # fmt: skip
+    found = evaluate(weighted_words(), TEXTS, methods={"noise": own}, layer="embeddings", metrics=["batch_difference"])
     assert max(sizes) > 1
     assert np.isfinite(found.per_text("batch_difference")[0]).any()
