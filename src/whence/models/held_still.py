@@ -10,9 +10,8 @@ graph of the pass is walked: an operation on the way that is neither linear nor 
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -21,6 +20,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from whence.errors import ModelError
+from whence.models.own_thread import forwards_through
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -226,34 +226,13 @@ def _moves(value: Any) -> bool:
 def held_still(module: nn.Module, products: Products) -> Iterator[HeldStill]:
     """Inside, a forward pass of the module that records gradients records those of the network held still."""
     mode = HeldStill(products)
-    owner = threading.get_ident()
 
-    def ruled(forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def run(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            if threading.get_ident() != owner or not torch.is_grad_enabled() or not _moves(x):
-                return forward(x, *args, **kwargs)
-            return mode.activation(forward, x, *args, **kwargs)
+    def ruled(part: nn.Module, forward: Callable[..., Tensor], args: Any, kwargs: Any) -> Tensor:
+        follow = torch.is_grad_enabled() and _moves(args[0] if args else None)
+        return mode.activation(forward, *args, **kwargs) if follow else forward(*args, **kwargs)
 
-        return run
-
-    with ExitStack() as stack:
-        for part in filter(is_activation, module.modules()):
-            stack.enter_context(_with_forward(part, ruled(part.forward)))
-        stack.enter_context(mode)
+    with forwards_through(filter(is_activation, module.modules()), ruled), mode:
         yield mode
-
-
-@contextmanager
-def _with_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    before = module.__dict__.get("forward")
-    module.forward = forward
-    try:
-        yield
-    finally:
-        if before is None:
-            del module.forward
-        else:
-            module.forward = before
 
 
 def is_activation(module: nn.Module) -> bool:

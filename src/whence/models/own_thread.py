@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from torch import nn
+
+_ABSENT = object()
 _SETTINGS = ("pad_token_id", "_attn_implementation")
 
 
@@ -28,6 +31,33 @@ def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
     """A hook for a module that acts in the thread it was made in; in others torch goes on as if there were none."""
     owner = threading.get_ident()
     return lambda *args: hook(*args) if threading.get_ident() == owner else None
+
+
+@contextmanager
+def forwards_through(modules: Iterable[nn.Module], run: Callable[..., Any]) -> Iterator[None]:
+    """Inside, in this thread, a module's forward is `run(module, forward, args, kwargs)`; then it is as it was."""
+    before = [(module, module.__dict__.get("forward", _ABSENT)) for module in modules]
+    try:
+        for module, _ in before:
+            module.forward = _either(module, run)
+        yield
+    finally:
+        for module, forward in before:
+            if forward is _ABSENT:
+                module.__dict__.pop("forward", None)
+            else:
+                module.forward = forward
+
+
+def _either(module: nn.Module, run: Callable[..., Any]) -> Callable[..., Any]:
+    owner, forward = threading.get_ident(), module.forward
+
+    def either(*args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != owner:
+            return forward(*args, **kwargs)
+        return run(module, forward, args, kwargs)
+
+    return either
 
 
 @contextmanager

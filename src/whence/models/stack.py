@@ -24,12 +24,10 @@ from torch import Tensor, nn
 
 from whence.errors import ModelError
 from whence.explanation import Layer
-from whence.models.own_thread import in_this_thread
+from whence.models.own_thread import forwards_through, in_this_thread
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-
-_ABSENT = object()
 
 
 @dataclass
@@ -202,30 +200,10 @@ class Stack:
 
     @contextmanager
     def _wrapped(self, run: Callable[..., Any]) -> Iterator[None]:
-        """Give every block a forward that, in this thread, goes through `run`, and take it away whatever happens."""
-        before = [(block, block.__dict__.get("forward", _ABSENT)) for block in self.blocks]
-        try:
-            for block in self.blocks:
-                block.forward = self._wrapper(block.forward, run)
+        """Inside, in this thread, every block's forward goes through `run`, which is told how the state is called."""
+        names = {block: next(iter(inspect.signature(block.forward).parameters)) for block in self.blocks}
+        with forwards_through(self.blocks, lambda block, *call: run(*call, names[block])):
             yield
-        finally:
-            for block, forward in before:
-                if forward is _ABSENT:
-                    block.__dict__.pop("forward", None)
-                else:
-                    block.forward = forward
-
-    @staticmethod
-    def _wrapper(forward: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
-        name = next(iter(inspect.signature(forward).parameters))
-        owner = threading.get_ident()
-
-        def either(*args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() != owner:
-                return forward(*args, **kwargs)
-            return run(forward, args, kwargs, name)
-
-        return either
 
 
 def _check_not_computed_again() -> None:

@@ -71,9 +71,9 @@ def plan(
     for name, method in named.items():
         if name == RANDOM:
             continue
-        given = {**_budget(method), **options.get(name, {})}
+        settings = {**_budget(method), **options.get(name, {})}
         try:
-            entrant = Entrant(name, "method", _of_many_texts(method), given)
+            entrant = Entrant(name, "method", _of_many_texts(method), settings)
             explanation = _tried(model, entrant, layer, shortest)
         except WhenceError as error:
             if methods is not None:
