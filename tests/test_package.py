@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -171,8 +172,9 @@ def test_no_pickle_anywhere() -> None:
 
 
 def test_old_names_work_and_say_what_they_are_called_now(bert: whence.LayeredModel) -> None:
+    old: Any = "words"
     with pytest.warns(whence.WhenceWarning, match='layer "words" is now called layer "embeddings"'):
-        assert whence.explain(bert, "a witty film", "random", layers="words").layers == ("embeddings",)
+        assert whence.explain(bert, "a witty film", "random", layers=old).layers == ("embeddings",)
     with pytest.warns(whence.WhenceWarning, match="decoder= is now called head="):
         again = whence.load("sentiment", decoder="topic")
     with pytest.warns(whence.WhenceWarning, match="LayeredModel.decoder is now called LayeredModel.head"):
