@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
+import transformers
 from complaints import complaint
 from torch import Tensor, nn
 
@@ -131,6 +132,27 @@ def test_without_biases_the_shares_add_up_to_the_logit_at_every_layer(family: st
     for explanation in found:
         np.testing.assert_allclose(explanation.scores.sum(axis=1), explanation.target.value, rtol=1e-4, atol=1e-5)
         assert "add up to" in explanation.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("family", "experts"),
+    [
+        ("Mixtral", {"num_local_experts": 4}),
+        ("Qwen3Moe", {"num_experts": 4, "moe_intermediate_size": 24}),
+        ("Olmoe", {"num_experts": 4}),
+    ],
+)
+def test_a_mixture_of_experts_is_ruled_and_its_shares_add_up(family: str, experts: dict[str, int]) -> None:
+    tokenizer = tiny_models.metaspace()
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=len(tokenizer), hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=64, pad_token_id=0, bos_token_id=None, eos_token_id=None,
+        num_experts_per_tok=2, **experts,
+    )  # fmt: skip
+    model = whence.load(tiny_models.shaken(getattr(transformers, f"{family}ForCausalLM")(config)), tokenizer)
+    found = whence.explain(model, tiny_models.SHORT, "held_still", layers=["embeddings", "all"])
+    np.testing.assert_allclose(found.scores.sum(axis=1), found.target.value, rtol=1e-4)
+    assert whence.explain(model, tiny_models.SHORT, "attn_lrp").scores.any()
 
 
 @pytest.mark.parametrize("products", ["shared", "gated"])

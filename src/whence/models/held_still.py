@@ -42,7 +42,7 @@ _PRODUCTS = {
     torch.mul, torch.multiply, torch.matmul, torch.bmm, Tensor.mul, Tensor.multiply, Tensor.__mul__, Tensor.__rmul__,
     Tensor.matmul, Tensor.__matmul__, Tensor.bmm,
 }  # fmt: skip
-_QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.__truediv__}
+_QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.div_, Tensor.__truediv__, Tensor.__itruediv__}
 
 # Nodes of the graph that are linear in what they are given, or only pick from it.
 _LINEAR = {
@@ -57,7 +57,7 @@ _LINEAR = {
 # Nodes that are linear as long as not both of these factors carry gradients (of a quotient: not what is below).
 _BILINEAR = {
     "Mul": (0, 1), "Mm": (0, 1), "Bmm": (0, 1), "Mv": (0, 1), "Dot": (0, 1), "Addmm": (1, 2), "Baddbmm": (1, 2),
-    "Div": (1, 1),
+    "GroupedMm": (0, 1), "Div": (1, 1),
 }  # fmt: skip
 
 
