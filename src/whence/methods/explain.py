@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import InputError, NonFiniteError, UnknownNameError, WhenceWarning
+from whence.errors import InputError, NonFiniteError, UnknownNameError, UsageError, WhenceWarning
 from whence.explanation import Cost, Explanation, Layer, Meaning, Scale
 from whence.methods.baselines import baseline_name
 from whence.methods.names import method_named
@@ -131,7 +131,13 @@ def _plan(
     for option in given:
         if option not in known:
             raise UnknownNameError(f"option of {name}", option, known)
-    asked: Layers = layers if layers is not None else preset.layers if preset else _usual_layers(model, method)
+    usual = model.layers(_usual_layers(model, method))
+    asked = model.layers(layers if layers is not None else preset.layers if preset else usual)
+    if method.only_there and not set(asked) <= set(usual):
+        others = ", ".join(str(layer) for layer in asked if layer not in usual)
+        raise UsageError(
+            f"{name} says nothing of layer {others}", f"it looks at {', '.join(map(str, usual))}: leave out layers"
+        )
     shares = preset.shares if preset else False
     meaning = method.meaning
     if shares:
@@ -141,14 +147,18 @@ def _plan(
         method=method,
         meaning=meaning,
         target=target,
-        scale=scale or (preset.scale if preset else "logit"),
-        layers=model.layers(asked),
+        scale=scale or (preset.scale if preset else method.scale or _usual_scale(model)),
+        layers=asked,
         seed=seed,
         batch_tokens=ONE_BY_ONE_TOKENS if method.one_by_one else int(batch_tokens or usual_batch_tokens(model)),
         options=given,
         recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
         shares=shares,
     )
+
+
+def _usual_scale(model: LayeredModel) -> Scale:
+    return "probability" if model.reading.decides else "logit"
 
 
 def _usual_layers(model: LayeredModel, method: Method) -> Layers:

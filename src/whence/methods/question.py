@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from whence.errors import NonFiniteError
-from whence.explanation import Layer, Meaning
+from whence.explanation import Layer, Meaning, Scale
 from whence.methods.gradient_check import check_gradient, is_checked
 from whence.models.batching import micro_batches, reads_padding
 from whence.models.inputs import Inputs
@@ -62,7 +62,8 @@ class Method:
     `needs` may be given as one text with commas and is a tuple afterwards. A method that needs "gradients" gets states
     whose graph leads back to the word embeddings, unless it says `differentiable=False`: those that take gradients by
     resuming the model alone save that graph. `layers` is where the method looks if the user does not say: "embeddings",
-    "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all). `within` makes, of the model's module, the
+    "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all), and, with `only_there`, nowhere else. `scale`
+    is the unit of the target if the user does not say; None: probability where the model decides. `within` makes, of the model's module, the
     context in which its states are taken, where that is not an ordinary pass. A `one_by_one` method magnifies rounding,
     which depends on what else is in a batch: it gets one text at a time, in forwards of ONE_BY_ONE_TOKENS whatever the
     token budget is, so that its answer never depends on a text's neighbours.
@@ -73,6 +74,8 @@ class Method:
     needs: str | tuple[str, ...]
     cost: str
     layers: str = "embeddings"
+    only_there: bool = False
+    scale: Scale | None = "logit"
     differentiable: bool | None = None
     within: Callable[[nn.Module], AbstractContextManager[Any]] | None = None
     one_by_one: bool = False

@@ -94,7 +94,7 @@ def _at_layer(
         if _all_fit(count, samples):
             present, solve = _enumerated(count)
         else:
-            present, solve = _sampled(np.array(permutations(question.generator(row), count, samples)))
+            present, solve = sampled(np.array(permutations(question.generator(row), count, samples)))
         kept = np.ones((len(present), len(players)), dtype=bool)  # tokens that are no players stay anyway
         kept[:, players] = present
         sets.append(kept)
@@ -124,7 +124,7 @@ def _enumerated(players: int) -> tuple[Bool[np.ndarray, "set player"], Solve]:
     return present, solve
 
 
-def _sampled(orders: Int[np.ndarray, "sample player"]) -> tuple[Bool[np.ndarray, "set player"], Solve]:
+def sampled(orders: Int[np.ndarray, "sample player"]) -> tuple[Bool[np.ndarray, "set player"], Solve]:
     """The sets that some orders go through, each once, and the mean over these orders of what a player adds."""
     samples, players = orders.shape
     # set k of an order: its first k players
