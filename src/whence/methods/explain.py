@@ -20,7 +20,7 @@ from whence.methods.baselines import baseline_name
 from whence.methods.names import method_named
 from whence.methods.options import at_least, check_seed
 from whence.methods.question import INCOMPLETE, ONE_BY_ONE_TOKENS, Method, Question, Scores
-from whence.models.batching import Text, batches, encode, reads_padding, shortened, usual_batch_tokens
+from whence.models.batching import Text, batches, encode_each, reads_padding, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
 from whence.progress import Progress, reporter
@@ -81,7 +81,7 @@ def explain(
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
     plan = _plan(model, method, target, scale, layers, seed, batch_tokens, options)
-    encodings = [encode(model, text, index) for index, text in enumerate([texts] if single else texts)]
+    encodings = encode_each(model, [texts] if single else texts)
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
@@ -272,7 +272,7 @@ def _warnings(
     real = np.where(np.arange(values.shape[2]) < lengths[:, None, None], values, 0)
     if not np.isfinite(real).all():
         raise NonFiniteError("some scores are not finite numbers", "the model's numbers overflow; try float32")
-    zero = ~real.any(axis=2)
+    zero = np.all(real == 0, axis=2)
     for row in np.flatnonzero(zero.any(axis=1)):
         silent = ", ".join(str(layer) for layer, nothing in zip(plan.layers, zero[row], strict=True) if nothing)
         found[row].append(f"all scores are zero at layer {silent}")
