@@ -97,16 +97,19 @@ class Inputs:
     @property
     def special(self) -> Bool[Tensor, "batch token"]:
         """Which tokens the tokenizer added; padding counts too."""
-        special = torch.ones_like(self.mask)
+        special = torch.ones(self.mask.shape, dtype=torch.bool)
         for row, encoding in enumerate(self.encodings):
-            flags = [token.special for token in encoding.tokens]
-            special[row, : len(flags)] = torch.tensor(flags, device=special.device)
-        return special
+            special[row, : len(encoding)] = torch.tensor([token.special for token in encoding.tokens])
+        return special.to(self.mask.device)
 
-    def rows(self, rows: Int[Tensor, " row"]) -> Inputs:
-        """The given rows, in that order, repeats allowed, without padding that none of them needs."""
-        picked = tuple(self.encodings[row] for row in rows.tolist())
-        length = max(len(encoding) for encoding in picked)
+    def rows(self, rows: Int[Tensor, " row"], numbers: Sequence[int] | None = None) -> Inputs:
+        """The given rows, in that order, repeats allowed, without padding that none of them needs.
+
+        `numbers` are the same rows, for who knows them: to ask a GPU is to wait until it has done all that it was told.
+        """
+        numbers = rows.tolist() if numbers is None else numbers
+        picked = tuple(self.encodings[row] for row in numbers)
+        length = max(len(self.encodings[row]) for row in set(numbers))
         return Inputs(
             picked,
             self.ids[rows, :length],

@@ -181,7 +181,8 @@ class LayeredModel:
         with self.held():
             if not self.stack.seen or (self.stack.carries and not self._rehearsed):
                 self._rehearse(inputs)
-            copies = inputs if len(layers) == 1 else inputs.rows(torch.arange(len(inputs)).repeat(len(layers)))
+            numbers = list(range(len(inputs))) * len(layers)
+            copies = inputs if len(layers) == 1 else inputs.rows(torch.tensor(numbers).to(inputs.ids.device), numbers)
             with self.stack.resuming_each(layers, hidden):
                 logits = self.run(copies)
             return logits.reshape(len(layers), -1, *logits.shape[1:])
