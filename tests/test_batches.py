@@ -38,6 +38,22 @@ def test_a_long_text_does_not_fill_a_batch_with_padding() -> None:
     assert list(batches(model, encodings, 160)) == [[0, 1, 2, 3], [4, 5]]
 
 
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_texts_encoded_at_once_are_what_the_tokenizer_says_of_each(family: str) -> None:
+    model, tokenizer = tiny_models.tiny(family), tiny_models.tokenizer_of(family)
+    too_long = " ".join(["unhappiness"] * 70)
+    texts = [(tiny_models.SHORT, None), (too_long, None), (tiny_models.LONG, tiny_models.SHORT), ("a film", too_long)]
+    found = model.encode_each(texts)
+    for (text, pair), encoding in zip(texts, found, strict=True):
+        whole = tokenizer(text, pair, truncation=True, max_length=64, return_offsets_mapping=True)
+        assert (encoding.text, encoding.pair) == (text, pair)
+        assert encoding.ids == whole["input_ids"]
+        assert [(token.start, token.end) for token in encoding.tokens] == whole["offset_mapping"]
+        assert [token.text for token in encoding.tokens] == tokenizer.convert_ids_to_tokens(whole["input_ids"])
+        assert encoding.cut == len(tokenizer(text, pair, verbose=False)["input_ids"]) - len(encoding)
+    assert [bool(encoding.cut) for encoding in found] == [False, True, False, True]
+
+
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 40)), st.integers(1, 200), st.booleans())
 def test_micro_batches_lose_nothing_and_keep_order(lengths: list[int], budget: int, equal: bool) -> None:

@@ -80,12 +80,12 @@ def select(
     """Resolve a target on every text of a batch, given the model's output on the whole texts."""
     if scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
-    if logits.isnan().any():
+    rows = _with_token_axis(logits.detach()).float().cpu()
+    if rows.isnan().any():
         raise NonFiniteError(
             "the model's output is NaN, so nothing can be explained",
             "look for NaN weights (broken checkpoint or overflow in half precision)",
         )
-    rows = _with_token_axis(logits.detach()).float().cpu()
     sides = [_side(side) for side in ((target.this, target.that) if isinstance(target, Contrast) else (target,))]
     characters = [side.at if isinstance(side, Label) else None for side in sides]
     if reading.one_position and characters[-1] not in (None, characters[0]):

@@ -58,9 +58,10 @@ def masked_values(
 ) -> Float[Tensor, " row"]:
     """The target of each row when only the states marked in `keep` stay and the baseline takes the others' place."""
     h, nothing = question.states.at(layer).detach(), baselines.at(layer)
+    kept = keep.to(h.device)[..., None]
 
     def masked(chunk: slice) -> Float[Tensor, "row token hidden"]:
-        return torch.where(keep[chunk, :, None].to(h.device), h[rows[chunk]], nothing[rows[chunk]])
+        return torch.where(kept[chunk], h[rows[chunk]], nothing[rows[chunk]])
 
     return question.values(layer, rows, masked)
 
@@ -69,16 +70,13 @@ def _windows(
     texts: Bool[Tensor, "batch token"], window: int, stride: int, overhang: bool
 ) -> tuple[Bool[Tensor, "row token"], Int[Tensor, " row"]]:
     """Every window of every text as a mask of what it hides, and the text each belongs to."""
-    masks, rows = [], []
-    for row, may_go in enumerate(texts):
-        positions = may_go.nonzero()[:, 0]
-        last = len(positions) - 1 if overhang else max(len(positions) - window + stride - 1, 0)
-        for start in range(0, last + 1, stride):
-            mask = torch.zeros_like(may_go)
-            mask[positions[start : start + window]] = True
-            masks.append(mask)
-            rows.append(row)
-    return torch.stack(masks), torch.tensor(rows)
+    sizes = texts.sum(dim=1)
+    last = sizes - 1 if overhang else (sizes - window + stride - 1).clamp(min=0)  # where the last window may start
+    counts = last.div(stride, rounding_mode="floor") + 1
+    rows = torch.arange(len(texts)).repeat_interleave(counts)
+    starts = stride * (torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows])
+    places = (texts.cumsum(dim=1) - 1)[rows] - starts[:, None]  # of each token in the window, were it longer
+    return texts[rows] & (places >= 0) & (places < window), rows
 
 
 METHOD = Method(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import regex
 import torch
@@ -54,6 +54,20 @@ class Tokenizer(Protocol):
     def id_of(self, token: str) -> int | None: ...
 
 
+@runtime_checkable
+class EncodesMany(Protocol):
+    """A tokenizer that encodes many texts faster than one after the other."""
+
+    def encode_each(self, texts: Sequence[tuple[str, str | None]]) -> list[Encoding]: ...
+
+
+def encode_each(tokenizer: Tokenizer, texts: Sequence[tuple[str, str | None]]) -> list[Encoding]:
+    """Texts with their pairs as a model reads them, at once where the tokenizer can."""
+    if isinstance(tokenizer, EncodesMany):
+        return tokenizer.encode_each(texts)
+    return [tokenizer.encode(*text) for text in texts]
+
+
 @dataclass(frozen=True)
 class Inputs:
     """A batch of encoded texts, padded on the right.
@@ -83,16 +97,19 @@ class Inputs:
     @property
     def special(self) -> Bool[Tensor, "batch token"]:
         """Which tokens the tokenizer added; padding counts too."""
-        special = torch.ones_like(self.mask)
+        special = torch.ones(self.mask.shape, dtype=torch.bool)
         for row, encoding in enumerate(self.encodings):
-            flags = [token.special for token in encoding.tokens]
-            special[row, : len(flags)] = torch.tensor(flags, device=special.device)
-        return special
+            special[row, : len(encoding)] = torch.tensor([token.special for token in encoding.tokens])
+        return special.to(self.mask.device)
 
-    def rows(self, rows: Int[Tensor, " row"]) -> Inputs:
-        """The given rows, in that order, repeats allowed, without padding that none of them needs."""
-        picked = tuple(self.encodings[row] for row in rows.tolist())
-        length = max(len(encoding) for encoding in picked)
+    def rows(self, rows: Int[Tensor, " row"], numbers: Sequence[int] | None = None) -> Inputs:
+        """The given rows, in that order, repeats allowed, without padding that none of them needs.
+
+        `numbers` are the same rows, for who knows them: to ask a GPU is to wait until it has done all that it was told.
+        """
+        numbers = rows.tolist() if numbers is None else numbers
+        picked = tuple(self.encodings[row] for row in numbers)
+        length = max(len(self.encodings[row]) for row in set(numbers))
         return Inputs(
             picked,
             self.ids[rows, :length],
