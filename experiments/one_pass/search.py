@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from game_objective import train_on_the_game
 
 import whence
 from whence.data import read
 from whence.engine.asking import Contestant, answered
 from whence.metrics.answered import BOARD_POINTS
-from whence.models.batching import encode, usual_batch_tokens
+from whence.models.batching import encode_each, usual_batch_tokens
 from whence.models.hiding import Hiding
 
 JUDGED = 400  # training texts set aside
@@ -48,7 +49,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "logit": {"scale": "logit"},
     "words": {"units": "word"},
     "long": {"steps": 4_000},
+    "game": {},
+    "joined": {},
 }
+GAME_STEPS = 300
 YARDSTICKS: dict[str, dict[str, Any]] = {
     "held_still": {},
     "attn_lrp": {},
@@ -75,7 +79,7 @@ def faithfulness(
     model: whence.LayeredModel, texts: list[str], scores: dict[str, list[np.ndarray]]
 ) -> dict[str, list[float]]:
     """Of each text by each row of scores: the area of revealing less that of hiding."""
-    encodings = [encode(model, text, index) for index, text in enumerate(texts)]
+    encodings = encode_each(model, texts)
     found = {name: [float("nan")] * len(texts) for name in scores}
     contestants = {name: Contestant(rows) for name, rows in scores.items()}
     for index, by_name in answered(
@@ -115,6 +119,9 @@ def run(name: str, data_dir: Path, device: str, steps: int | None) -> dict[str, 
         probes.fit(model, training, seed=seed, progress=False, held_out=judged, validations=5)
         fitted = probes.fitted_
         assert fitted is not None
+        if variant == "game":
+            encodings = encode_each(model, training[:40_000])
+            train_on_the_game(model, fitted.shares.network, encodings, steps=GAME_STEPS, batch_size=256, seed=seed)
         n_weights = sum(weight.numel() for weight in fitted.shares.network.parameters())
         about = {
             "changes": changes, "seed": seed, "seconds": fitted.seconds, "n_texts": fitted.n_texts,

@@ -104,14 +104,15 @@ def earned(
     with model.held(), torch.no_grad():
         for batch in micro_batches(order, lambda row: n_sets * lengths[row], batch_tokens, equal=equal):
             some = torch.tensor(batch, device=present.device)
-            one = inputs.rows(some)
+            one = inputs.rows(some, batch)
             length = one.ids.shape[1]
             words = model.embed(one.ids)
             at_once = max(1, batch_tokens // (len(batch) * length))
             for sets in torch.arange(n_sets, device=present.device).split(at_once):
                 here = present[some[:, None], sets, :length, None]
-                rows = torch.arange(len(batch), device=present.device).repeat_interleave(len(sets))
-                part = one if len(sets) == 1 else one.rows(rows)
+                numbers = [row for row in range(len(batch)) for _ in range(len(sets))]
+                rows = torch.tensor(numbers, device=present.device)
+                part = one if len(sets) == 1 else one.rows(rows, numbers)
                 logits = model.resume("embeddings", torch.where(here, words[:, None], nobody).flatten(0, 1), part)
                 told = selection.rows(some[rows]).parts(logits, part.mask)
                 found[some[:, None], sets] = told.unflatten(0, (len(batch), len(sets)))
