@@ -30,7 +30,7 @@ from whence.models.hiding import Hiding
 JUDGED = 400  # training texts set aside
 FEWEST_WORDS = 8  # of a text that is judged: SST-2 trains on phrases too
 DATA = {"sentiment": "sst2", "topic": "ag_news"}
-USUAL: dict[str, Any] = {"steps": 1_000}
+USUAL: dict[str, Any] = {"steps": 1_000, "blocks": 2}
 VARIANTS: dict[str, dict[str, Any]] = {
     "usual": {},
     "wide": {"width": 256},

@@ -31,14 +31,14 @@ class Recipe:
     units: UnitName = "token"
     scale: Scale | None = None
     width: int = 128
-    blocks: int = 2
+    blocks: int = 1
     layers: int = 8
     held_still: float = 0.3
     pairs: int = 8
     step_tokens: int = 6_400
     learning_rate: float = 1e-3
     warm_up: int = 200
-    steps: int = 2_000
+    steps: int = 1_600
     checked_texts: int = 128
     checked_orders: int = 100
 
