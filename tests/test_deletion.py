@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +21,7 @@ from whence.engine.play import hiding_game, play
 from whence.models.deletion import Deletion
 from whence.models.hiding import Hiding
 from whence.models.inputs import Encoding
+from whence.testing import METHOD_CHECKS, Check, check_a_layer_alone_equals_the_layer_among_others
 
 CASES = [
     ("bert", "classification"), ("roberta", "classification"), ("deberta-v2", "classification"),
@@ -330,3 +333,103 @@ def test_games_are_the_same_alone_and_together(family: str, head: str) -> None:
         for row, (text, own) in enumerate(zip(texts, scores, strict=True)):
             alone = play(model, [text], {"any": Contestant([own])}, hide="delete", batch_tokens=1)["any"][game]
             np.testing.assert_allclose(alone.per_text("probability")[0], found.per_text("probability")[row], atol=1e-5)
+
+
+# methods ------------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def by_hand(model: whence.LayeredModel, encoding: Encoding, keep: np.ndarray) -> float:
+    """The logit of what the model says of the whole text, on the ids that are left."""
+    whole = model.run(model.collate([encoding]))[0]
+    return float(fresh(model, encoding, keep)[whole.argmax()])
+
+
+@pytest.mark.parametrize(
+    ("family", "head"),
+    [("bert", "classification"), ("roberta", "classification"), ("gpt2", "causal_lm"), ("llama", "causal_lm"),
+     ("bert", "masked_lm"), ("llama", "classification")],
+)  # fmt: skip
+def test_leave_one_out_deletes(family: str, head: str) -> None:
+    model = tiny(family, head)
+    texts = tiny_models.texts_for(family, head)
+    for encoding, found in zip(
+        encodings_of(model, family, head), whence.explain(model, texts, "leave_one_out", baseline="delete"), strict=True
+    ):
+        assert found.options["baseline"] == "delete"
+        players = [position for position, token in enumerate(encoding.tokens) if not token.special]
+        expected = np.zeros(len(encoding))
+        for position in players:
+            keep = np.arange(len(encoding)) != position
+            expected[position] = found.target.value - by_hand(model, encoding, keep)
+        np.testing.assert_allclose(found.scores[0], expected, atol=1e-5 * max(1, abs(found.target.value)))
+
+
+def test_shapley_values_of_deletion_by_brute_force() -> None:
+    model = tiny("llama", "causal_lm")
+    text = "a witty film was"
+    encoding = model.encode(text)
+    players = [position for position, token in enumerate(encoding.tokens) if not token.special]
+    assert len(players) == 4
+    worth = {}
+    for members in range(16):
+        keep = np.array([token.special for token in encoding.tokens])
+        keep[[player for bit, player in enumerate(players) if members >> bit & 1]] = True
+        worth[members] = by_hand(model, encoding, keep)
+    expected = np.zeros(len(encoding))
+    for order in itertools.permutations(range(4)):
+        members = 0
+        for bit in order:
+            expected[players[bit]] += (worth[members | 1 << bit] - worth[members]) / 24
+            members |= 1 << bit
+    for method in ("shapley", "kernel_shap"):
+        found = whence.explain(model, text, method, baseline="delete")
+        np.testing.assert_allclose(found.scores[0], expected, atol=2e-5, err_msg=method)
+    windows = whence.explain(model, text, "occlusion", baseline="delete", window=2, stride=2).scores[0]
+    assert windows[players[0]] == pytest.approx(worth[15] - worth[12], abs=1e-5)
+    assert windows[players[3]] == pytest.approx(worth[15] - worth[3], abs=1e-5)
+
+
+def test_lime_sees_deleted_texts() -> None:
+    model = tiny("gpt2", "causal_lm")
+    found = whence.explain(model, "a witty film", "lime", baseline="delete", samples=400, ridge=0.0)
+    other = whence.explain(model, "a witty film", "lime", samples=400, ridge=0.0)
+    assert np.abs(found.scores - other.scores).max() > 0.01
+    assert found.cost.forwards >= 400
+
+
+@pytest.mark.parametrize(
+    ("family", "head", "target"),
+    [("bert", "question_answering", "predicted"), ("bert", "token_classification", "predicted"),
+     ("bert", "masked_lm", whence.Label(at=2))],
+)  # fmt: skip
+def test_tokens_at_which_the_target_is_read_stay(family: str, head: str, target: Any) -> None:
+    model = tiny(family, head)
+    text = ("what was dull", "the story was dull and long") if head == "question_answering" else "a witty film was bad"
+    found = whence.explain(model, text, "leave_one_out", baseline="delete", target=target)
+    quiet = [position for position, score in enumerate(found.scores[0]) if abs(score) < 1e-5]
+    words = [position for position, token in enumerate(found.tokens) if not token.special]
+    read = [position for position in words if position in quiet]
+    assert 1 <= len(read) <= 2, "all others matter to a random model"
+    assert np.isfinite(found.scores).all()
+
+
+@pytest.mark.parametrize("method", ["integrated_gradients", "gradient_shap", "deep_lift_shap"])
+def test_methods_that_put_something_in_a_tokens_place_refuse_deletion(method: str) -> None:
+    with pytest.raises(whence.UsageError, match="stands for a deleted token"):
+        whence.explain(tiny("bert"), "a witty film", method, baseline="delete")
+
+
+def test_only_the_text_can_be_deleted_from() -> None:
+    with pytest.raises(whence.UsageError, match="no state of layer 2 stands for a deleted token"):
+        whence.explain(tiny("bert"), "a witty film", "shapley", baseline="delete", layers=[2])
+
+
+@pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+@pytest.mark.parametrize("method", ["leave_one_out", "shapley"])
+def test_methods_that_delete_keep_the_contract(method: str, family: str, check: Check) -> None:
+    if check is check_a_layer_alone_equals_the_layer_among_others:
+        return  # there is one layer only
+    own = whence.METHODS[method]
+    check(replace(own, compute=functools.partial(own.compute, baseline="delete")), tiny(family))

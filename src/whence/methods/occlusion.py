@@ -11,6 +11,7 @@ from whence.explanation import Layer, Meaning
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
 from whence.methods.question import Method, Question, Scores
+from whence.models.deletion import Deletion
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -57,12 +58,34 @@ def masked_values(
     baselines: BaselineStates,
 ) -> Float[Tensor, " row"]:
     """The target of each row when only the states marked in `keep` stay and the baseline takes the others' place."""
+    if baselines.deletes and layer == "embeddings":
+        return _deleted_values(question, rows, keep)
     h, nothing = question.states.at(layer).detach(), baselines.at(layer)
 
     def masked(chunk: slice) -> Float[Tensor, "row token hidden"]:
         return torch.where(keep[chunk, :, None].to(h.device), h[rows[chunk]], nothing[rows[chunk]])
 
     return question.values(layer, rows, masked)
+
+
+def _deleted_values(
+    question: Question, rows: Int[Tensor, " row"], keep: Bool[Tensor, "row token"]
+) -> Float[Tensor, " row"]:
+    """The target of each row when only the tokens marked in `keep` are left, and those at which it is read."""
+    model, selection = question.model, question.selection
+    keep = keep.to(rows.device, copy=True)
+    if model.reading.per_token:
+        keep.scatter_(1, selection.rows(rows).indices[..., 0].flatten(start_dim=1), True)
+    elif question.inputs.read_at is not None and not model.reading.next_token:
+        keep.scatter_(1, question.inputs.read_at[rows, None], True)
+    deletion = Deletion(model, question.inputs, question.batch_tokens)
+    found = torch.zeros(len(rows), device=rows.device)
+    with torch.inference_mode():
+        for batch, logits in deletion.logits(rows, keep):
+            some = rows[batch.to(rows.device)]
+            found[batch] = selection.rows(some).of(logits, question.inputs.rows(some).mask)
+    question.forwards += deletion.passes
+    return found
 
 
 def _windows(
