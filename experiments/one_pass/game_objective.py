@@ -16,7 +16,7 @@ from whence.learned.training import precision
 from whence.models.batching import usual_batch_tokens
 from whence.models.inputs import Encoding
 from whence.probes.shares import Shares
-from whence.probes.token_game import Players, earned
+from whence.probes.token_game import BatchPlayers, earned
 
 POINTS = 3  # shares of the tokens at which each game is stopped, drawn anew each step
 NOISE = 0.5  # of the scores' own spread
@@ -45,7 +45,7 @@ def _step(model: whence.LayeredModel, network: Shares, texts: list[Encoding], ch
     inputs, device = model.collate(texts), model.device
     with torch.no_grad():
         states = model.states(inputs)
-    players = Players.of(inputs, "token")
+    players = BatchPlayers.of(inputs, "token")
     none = torch.zeros(inputs.ids.shape, device=device)
     selection = asked(model, inputs, states.logits, "probability", none)
     with torch.enable_grad(), torch.autocast(device.type, enabled=False):
@@ -67,7 +67,7 @@ def _step(model: whence.LayeredModel, network: Shares, texts: list[Encoding], ch
 
 def _won(
     model: whence.LayeredModel, inputs: whence.models.inputs.Inputs, selection: whence.selection.Selection,
-    players: Players, scores: Tensor, at: list[float],
+    players: BatchPlayers, scores: Tensor, at: list[float],
 ) -> Tensor:  # fmt: skip
     """What an order earns: the decision's probability with its first tokens alone, less that without them."""
     ranks = scores.masked_fill(~players.free, -torch.inf).argsort(dim=1, descending=True).argsort(dim=1)

@@ -130,7 +130,10 @@ def run(name: str, data_dir: Path, device: str, steps: int | None) -> dict[str, 
         parts = ["both", "shapley", "held_still"] if changes.get("held_still", 1) else ["shapley"]
         scores = {part: rows(probes.explain(model, judged, part=part)) for part in parts}
         if len(parts) == 3:
-            own = [np.asarray(each.row("embeddings")) for each in whence.explain(model, judged, "held_still", layers="embeddings")]
+            own = [
+                np.asarray(each.row("embeddings"))
+                for each in whence.explain(model, judged, "held_still", layers="embeddings")
+            ]
             each = zip(scores["shapley"], own, strict=True)
             scores["shapley and held_still itself"] = [
                 a / np.abs(a).sum() + np.where(a != 0, b, 0) / np.abs(np.where(a != 0, b, 0)).sum() for a, b in each
@@ -158,4 +161,9 @@ if __name__ == "__main__":
     for each in given.runs:
         record = run(each, given.data_dir, given.device, given.steps)
         (given.out / f"{each}.json").write_text(json.dumps(record), encoding="utf-8")
-        print(each, {part: round(mean, 4) for part, mean in record["mean"].items()}, f"{record['seconds_in_all']:.0f} s", flush=True)  # noqa: E501
+        print(
+            each,
+            {part: round(mean, 4) for part, mean in record["mean"].items()},
+            f"{record['seconds_in_all']:.0f} s",
+            flush=True,
+        )  # noqa: E501

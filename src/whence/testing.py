@@ -23,6 +23,7 @@ from torch import nn
 from whence.errors import WhenceWarning
 from whence.explanation import Explanation
 from whence.methods.explain import explain
+from whence.methods.names import method_named
 from whence.methods.question import Method
 from whence.models.layered import LayeredModel
 
@@ -89,6 +90,29 @@ def check_a_layer_alone_equals_the_layer_among_others(method: str | Method, mode
             assert distance <= TOLERANCE, f"layer {layer} alone differs by {distance:.1e} from the same among others"
 
 
+def check_units_have_the_scores_of_their_tokens(method: str | Method, model: LayeredModel) -> None:
+    """A word has the sum of its tokens' scores, or the strongest where they do not add up.
+
+    Where words are taken away as a whole, tokens share a word's score evenly, and a text all of whose words are single
+    tokens has the scores that it has without units. Presets are other packages' ways with tokens: they are passed over.
+    """
+    named = method_named(method)
+    if named.preset is not None:
+        return
+    tokens, words = _explain(model, TEXTS, method), _explain(model, TEXTS, method, units="word")
+    for alone, together in zip(tokens, words, strict=True):
+        assert together.units is not None, "the units were not scored"
+        sizes = {len(unit.tokens) for unit in together.units.units}
+        if sizes == {1} or not named.method.takes_units:
+            distance = _distance(alone, together)
+            assert distance <= TOLERANCE, f"with words as units the scores of tokens differ by {distance:.1e}"
+        for unit, column in zip(together.units.units, together.units.scores.T, strict=True):
+            for row, found in zip(together.scores[:, unit.tokens], column, strict=True):
+                expected = together.meaning.gathered(row)
+                assert np.isclose(found, expected, atol=1e-6), f"a word has {found}, its tokens {row.tolist()}"
+                assert not named.method.takes_units or np.ptp(row) <= 1e-6, "the tokens of a word have unequal shares"
+
+
 def check_counts_its_passes(method: str | Method, model: LayeredModel) -> None:
     """The forward passes in the record are those that happened."""
     rows = 0
@@ -143,6 +167,7 @@ METHOD_CHECKS: tuple[Check, ...] = (
     check_token_budget_does_not_matter,
     check_same_seed_same_scores,
     check_a_layer_alone_equals_the_layer_among_others,
+    check_units_have_the_scores_of_their_tokens,
     check_counts_its_passes,
     check_leaves_the_model_as_found,
     check_leaves_the_model_as_found_after_a_crash,

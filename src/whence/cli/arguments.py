@@ -27,6 +27,7 @@ MethodNames = Annotated[str, Option("--methods", metavar="A,B,C", help="Names fr
 LayerNames = Annotated[
     str | None, Option("--layers", metavar="LAYERS", help="all, embeddings, or numbers such as 0,3,-1.")
 ]
+UnitName = Annotated[str, Option("--units", metavar="UNIT", help="What is scored: token, word, sentence or paragraph.")]
 TargetName = Annotated[str | None, Option("--target", metavar="LABEL", help="The label to explain, by name or number.")]
 Against = Annotated[str | None, Option("--against", metavar="LABEL", help="Explain why not this label (or span).")]
 ScaleName = Annotated[str | None, Option("--scale", metavar="UNIT", help="logit, probability or log_probability.")]

@@ -20,12 +20,14 @@ from whence.methods.baselines import baseline_name
 from whence.methods.names import method_named
 from whence.methods.options import at_least, check_seed
 from whence.methods.question import INCOMPLETE, ONE_BY_ONE_TOKENS, Method, Question, Scores
+from whence.methods.unit_scores import check_units, kind_of, with_units
 from whence.models.batching import Text, batches, encode_each, reads_padding, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
 from whence.progress import Progress, reporter
 from whence.selection import predictions, select
 from whence.targets import Contrast, Label, Target
+from whence.units import Units
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -36,14 +38,14 @@ DEFAULT_METHOD = "integrated_gradients"
 @overload
 def explain(
     model: LayeredModel, texts: Text, method: str | Method = ..., *, target: Target = ..., scale: Scale | None = ...,
-    layers: Layers | None = ..., seed: int = ..., batch_tokens: int | None = ..., progress: Progress = ...,
-    **options: Any,
+    layers: Layers | None = ..., units: Units = ..., seed: int = ..., batch_tokens: int | None = ...,
+    progress: Progress = ..., **options: Any,
 ) -> Explanation: ...  # fmt: skip
 @overload
 def explain(
     model: LayeredModel, texts: Iterable[Text], method: str | Method = ..., *, target: Target = ...,
-    scale: Scale | None = ..., layers: Layers | None = ..., seed: int = ..., batch_tokens: int | None = ...,
-    progress: Progress = ..., **options: Any,
+    scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
+    batch_tokens: int | None = ..., progress: Progress = ..., **options: Any,
 ) -> list[Explanation]: ...  # fmt: skip
 def explain(
     model: LayeredModel,
@@ -53,6 +55,7 @@ def explain(
     target: Target = "predicted",
     scale: Scale | None = None,
     layers: Layers | None = None,
+    units: Units = "token",
     seed: int = 0,
     batch_tokens: int | None = None,
     progress: Progress = None,
@@ -72,6 +75,9 @@ def explain(
         target: what is explained: "predicted", a label by name or id, `Label`, `Span` or `Contrast`.
         scale: its unit: "logit" (default), "probability" or "log_probability".
         layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method.
+        units: what is scored: "token", "word", "sentence", "paragraph", or spans of characters of one text, such as
+            [(0, 12), (13, 40)] (of a pair: one such list for each of the two). Methods that take tokens away take a
+            unit away as a whole; of others the scores of its tokens are gathered. See `Explanation.units`.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most, padding included; lower it if memory runs out.
         progress: True draws a bar, a function is called with (method, texts done, texts in all) after each batch.
@@ -80,8 +86,9 @@ def explain(
     single = isinstance(texts, (str, tuple))
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
-    plan = _plan(model, method, target, scale, layers, seed, batch_tokens, options)
+    plan = _plan(model, method, target, scale, layers, units, seed, batch_tokens, options)
     encodings = encode_each(model, [texts] if single else texts)
+    check_units(units, encodings)
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
@@ -108,6 +115,7 @@ class _Plan:
     target: Target
     scale: Scale
     layers: tuple[Layer, ...]
+    units: Units
     seed: int
     batch_tokens: int
     options: Mapping[str, Any]
@@ -122,6 +130,7 @@ def _plan(
     target: Target,
     scale: Scale | None,
     layers: Layers | None,
+    units: Units,
     seed: int,
     batch_tokens: int | None,
     options: Mapping[str, Any],
@@ -143,7 +152,9 @@ def _plan(
             f"{name} says nothing of layer {others}", f"it looks at {', '.join(map(str, usual))}: leave out layers"
         )
     shares = preset.shares if preset else False
-    meaning = method.meaning
+    meaning, kind = method.meaning, kind_of(units)
+    if method.takes_units:
+        meaning = replace(meaning, sentence=meaning.sentence.replace("token", kind))
     if shares:
         meaning = replace(meaning, sentence=f"the share of: {meaning.sentence}", signed=False, low=0.0, high=1.0)
     return _Plan(
@@ -153,6 +164,7 @@ def _plan(
         target=target,
         scale=scale or (preset.scale if preset else method.scale or _usual_scale(model)),
         layers=asked,
+        units=units,
         seed=seed,
         batch_tokens=ONE_BY_ONE_TOKENS if method.one_by_one else int(batch_tokens or usual_batch_tokens(model)),
         options=given,
@@ -202,7 +214,10 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     with plan.method.within(model.module) if plan.method.within else nullcontext():
         states = model.states(inputs, differentiable=bool(plan.method.differentiable))
     selection = select(plan.target, plan.scale, model.reading, states.logits, encodings)
-    question = Question(model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens)
+    question = Question(
+        model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens,
+        plan.units if plan.method.takes_units else "token",
+    )  # fmt: skip
     scores = plan.method.compute(question, **plan.options)
     if plan.shares:
         scores = _as_shares(scores, inputs)
@@ -215,7 +230,7 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     forwards, backwards = question.forwards.tolist(), question.backwards.tolist()
     total = sum(len(encoding) for encoding in encodings)
     warnings = _warnings(plan, encodings, values, missing, reads_padding(model, encodings))
-    return [
+    explanations = [
         Explanation(
             text=encoding.text,
             pair=encoding.pair,
@@ -238,6 +253,7 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
         )
         for row, encoding in enumerate(encodings)
     ]
+    return [with_units(one, encoding, plan.units) for one, encoding in zip(explanations, encodings, strict=True)]
 
 
 def _character_of(target: Target) -> int | None:

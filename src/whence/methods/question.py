@@ -25,6 +25,7 @@ from whence.models.batching import micro_batches, reads_padding
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
 from whence.selection import Selection
+from whence.units import Units
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -66,7 +67,8 @@ class Method:
     is the unit of the target if the user does not say; None: probability where the model decides. `within` makes, of the model's module, the
     context in which its states are taken, where that is not an ordinary pass. A `one_by_one` method magnifies rounding,
     which depends on what else is in a batch: it gets one text at a time, in forwards of ONE_BY_ONE_TOKENS whatever the
-    token budget is, so that its answer never depends on a text's neighbours.
+    token budget is, so that its answer never depends on a text's neighbours. A method that `takes_units` takes units
+    away as a whole; of all others the scores of a unit's tokens are gathered.
     """
 
     compute: Callable[..., Scores]
@@ -79,6 +81,7 @@ class Method:
     differentiable: bool | None = None
     within: Callable[[nn.Module], AbstractContextManager[Any]] | None = None
     one_by_one: bool = False
+    takes_units: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.needs, str):
@@ -110,6 +113,7 @@ class Question:
     layers: tuple[Layer, ...]
     seed: int
     batch_tokens: int
+    units: Units = "token"
     value: Float[Tensor, " batch"] = field(init=False)
     forwards: Int[Tensor, " batch"] = field(init=False)
     backwards: Int[Tensor, " batch"] = field(init=False)

@@ -96,7 +96,7 @@ def reads_padding(model: LayeredModel, encodings: Sequence[Encoding]) -> bool:
             return False
         longer = next((text for text in texts if len(text) >= len(texts[0]) + SOME_PADDING), texts[-1])
         alone, beside = (_said(model, some) for some in ([texts[0]], [texts[0], longer]))
-        _READS_PADDING[model] = any(_differ(*pair) for pair in zip(alone, beside, strict=True))
+        _READS_PADDING[model] = any(differ(*pair) for pair in zip(alone, beside, strict=True))
     return _READS_PADDING[model]
 
 
@@ -108,7 +108,7 @@ def _said(model: LayeredModel, encodings: Sequence[Encoding]) -> tuple[Tensor, T
     return states.hidden[-1][0, own], states.logits[0, own] if states.logits.ndim == 3 else states.logits[0]
 
 
-def _differ(alone: Tensor, padded: Tensor) -> bool:
+def differ(alone: Tensor, padded: Tensor) -> bool:
     """By more than rounding, relative to the largest number."""
     distance = (alone.double() - padded.double()).abs().max()
     return bool(distance > alone.double().abs().max() * torch.finfo(alone.dtype).eps ** 0.5)

@@ -53,6 +53,8 @@ class HuggingFaceTokenizer:
         self.keeps_text = keeps_text
         self.padding = padding
         self.masking = tokenizer.mask_token_id
+        begins = [tokenizer.bos_token_id, tokenizer.eos_token_id]
+        self.beginning = next((number for number in begins if number is not None and number < n_ids), None)
         self.longest = longest
         self._n_ids = n_ids
         self._special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}

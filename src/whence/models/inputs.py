@@ -17,6 +17,9 @@ from whence.units import word_of, word_spans
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
+KeysAndValues = tuple[tuple[Tensor, Tensor], ...]
+"""What each block of a decoder keeps of the tokens before: axes (batch, attention_head, token, feature)."""
+
 
 @dataclass(frozen=True)
 class Encoding:
@@ -43,7 +46,8 @@ class Encoding:
 class Tokenizer(Protocol):
     """Turns a text into an `Encoding`. `padding` and `masking` are ids, or None where there is none.
 
-    A head also reads an attribute `vocabulary`, ids by token.
+    A head also reads an attribute `vocabulary`, ids by token; `beginning`, where there is one, is the id with which a
+    text begins of which nothing else is left.
     """
 
     padding: int | None
@@ -75,7 +79,8 @@ class Inputs:
     Right padding keeps every position where it would be without padding, in encoders and (since nothing looks ahead)
     in decoders, so one text alone and in any batch see the same thing. `read_at` says at which token a language
     model's vocabulary is read, one per row. `unattended` marks tokens that no other token may attend to. `reference` is
-    what the pairs were read as, where texts are compared with them.
+    what the pairs were read as, where texts are compared with them. `past` holds the keys and values of tokens that
+    stand before these in a decoder and need not be computed again.
     """
 
     encodings: tuple[Encoding, ...]
@@ -85,6 +90,7 @@ class Inputs:
     read_at: Int[Tensor, " batch"] | None = None
     unattended: Bool[Tensor, "batch token"] | None = None
     reference: Float[Tensor, "batch hidden"] | None = None
+    past: KeysAndValues | None = None
 
     def __len__(self) -> int:
         return len(self.encodings)
@@ -118,6 +124,7 @@ class Inputs:
             None if self.read_at is None else self.read_at[rows],
             None if self.unattended is None else self.unattended[rows, :length],
             None if self.reference is None else self.reference[rows],
+            None if self.past is None else tuple((keys[rows], values[rows]) for keys, values in self.past),
         )
 
     def unattending(self, unattended: Bool[Tensor, "batch token"]) -> Inputs:

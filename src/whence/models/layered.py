@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from whence.errors import ModelError, UnknownNameError, UsageError, warn_of_old_name
 from whence.explanation import Layer, ModelRecord
 from whence.models.head import Head
-from whence.models.inputs import Encoding, Inputs, Tokenizer, collate, encode_each
+from whence.models.inputs import Encoding, Inputs, KeysAndValues, Tokenizer, collate, encode_each
 from whence.models.stack import AsFound, Stack, as_found
 from whence.tasks.reading import Reading
 
@@ -44,7 +44,8 @@ class LayeredModel:
     `run` calls the module on a batch and returns its logits; `attend` returns each block's attention weights, or is
     None where there are none; `held()` keeps the model in evaluation mode over many calls; `reading` says what
     the logits mean; `head` is a language-model head that reads states as words, if
-    one is known: a language model's own, or the one given to `whence.load`.
+    one is known: a language model's own, or the one given to `whence.load`; `remember` gives the keys and values of a
+    text for the texts that begin alike, or is None where a model has none to give.
     """
 
     module: nn.Module
@@ -55,6 +56,7 @@ class LayeredModel:
     run: Callable[[Inputs], Float[Tensor, "batch *token label"]]
     attend: Callable[[Inputs], list[Float[Tensor, "batch attention_head query key"]]] | None = None
     head: Head | None = None
+    remember: Callable[[Inputs], KeysAndValues] | None = None
     held: AsFound = field(init=False, repr=False)
     _rehearsed: bool = field(default=False, init=False, repr=False)
 

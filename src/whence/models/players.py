@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from whence.errors import UnknownNameError
 from whence.models.inputs import Encoding
-from whence.units import UNITS, Units, given_spans, word_of
+from whence.units import Units, spans_of_units, word_of
 
 
 def player_of_each_token(encoding: Encoding, units: Units) -> list[int | None]:
@@ -14,20 +13,23 @@ def player_of_each_token(encoding: Encoding, units: Units) -> list[int | None]:
     not counted.
     """
     if units == "token":
-        units_of_tokens: list[object] = list(range(len(encoding)))
+        found: list[object] = list(range(len(encoding)))
     elif units == "word":
-        units_of_tokens = [None if token.word is None else (token.segment, token.word) for token in encoding.tokens]
-    elif isinstance(units, str):
-        raise UnknownNameError("unit", units, UNITS)
+        found = [None if token.word is None else (token.segment, token.word) for token in encoding.tokens]
     else:
-        texts = (encoding.text, encoding.pair or "")
-        spans = given_spans(units, *texts)
-        units_of_tokens = []
-        for token in encoding.tokens:
-            unit = word_of(token.start, token.end, texts[token.segment], spans[token.segment])
-            units_of_tokens.append(None if unit is None else (token.segment, unit))
+        found = _units_of_tokens(encoding, units)
     numbers: dict[object, int] = {}
     return [
         None if token.special or unit is None else numbers.setdefault(unit, len(numbers))
-        for token, unit in zip(encoding.tokens, units_of_tokens, strict=True)
+        for token, unit in zip(encoding.tokens, found, strict=True)
     ]
+
+
+def _units_of_tokens(encoding: Encoding, units: Units) -> list[object]:
+    texts = (encoding.text, encoding.pair or "")
+    spans = spans_of_units(texts, units)
+    found: list[object] = []
+    for token in encoding.tokens:
+        unit = word_of(token.start, token.end, texts[token.segment], spans[token.segment])
+        found.append(None if unit is None else (token.segment, unit))
+    return found

@@ -17,7 +17,7 @@ from whence.probes import folder as folders
 from whence.probes.folder import Contents
 from whence.probes.owner import Owner
 from whence.probes.shares import Shares
-from whence.probes.token_game import Players, earned_by_nobody
+from whence.probes.token_game import BatchPlayers, earned_by_nobody
 from whence.selection import Selection
 from whence.units import UnitName
 
@@ -92,7 +92,9 @@ class Familiar:
         for encoding, is_far in zip(inputs.encodings, far, strict=True):
             told = []
             if is_far:
-                told.append("the text is unlike those that the probes were trained on; their answer may be worth little")
+                told.append(
+                    "the text is unlike those that the probes were trained on; their answer may be worth little"
+                )
             if len(encoding) > self.longest:
                 told.append(f"the text has {len(encoding)} tokens, the probes were trained on at most {self.longest}")
             found.append(told)
@@ -110,7 +112,7 @@ class Learned:
 
     shapley: Float[Tensor, "batch part token"]
     held_still: Float[Tensor, "batch part token"]
-    players: Players
+    players: BatchPlayers
     passes: Int[Tensor, " batch"]
 
 
@@ -132,7 +134,7 @@ class ModelShares:
         """Each token's part in each part of the target; those that are no players have none."""
         self.owner.check(model)
         network = self.network.to(model.device)
-        players = Players.of(inputs, self.units)
+        players = BatchPlayers.of(inputs, self.units)
         with torch.no_grad():
             raw = network(
                 {layer: states.at(layer).detach().float() for layer in network.layers},

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Players:
+class BatchPlayers:
     """Who plays: the player that each token belongs to (-1: it always stays), and how many there are."""
 
     of_token: Int[Tensor, "batch token"]
     number: Int[Tensor, " batch"]
 
     @classmethod
-    def of(cls, inputs: Inputs, units: UnitName) -> Players:
+    def of(cls, inputs: Inputs, units: UnitName) -> BatchPlayers:
         if units == "token":
             free = inputs.mask & ~inputs.special
             of_token = torch.where(free, free.cumsum(dim=1) - 1, -1)
@@ -120,7 +120,7 @@ def earned(
 
 
 def earned_by_nobody(
-    model: LayeredModel, inputs: Inputs, selection: Selection, players: Players, batch_tokens: int
+    model: LayeredModel, inputs: Inputs, selection: Selection, players: BatchPlayers, batch_tokens: int
 ) -> tuple[Float[Tensor, "batch part"], Int[Tensor, " batch"]]:
     """What each target is when no player is there, and the passes each text cost: texts that then look alike share one.
 
@@ -142,7 +142,7 @@ def earned_by_nobody(
 
 
 def _empty_logits(
-    model: LayeredModel, inputs: Inputs, rows: Int[Tensor, " row"], players: Players, batch_tokens: int
+    model: LayeredModel, inputs: Inputs, rows: Int[Tensor, " row"], players: BatchPlayers, batch_tokens: int
 ) -> Float[Tensor, "row *token label"]:
     nobody, width = absent_word(model), inputs.ids.shape[1]
     lengths = [len(inputs.encodings[row]) for row in rows.tolist()]

@@ -21,7 +21,7 @@ from whence.probes.shapley import NINETY, ErrorScale, Familiar, ModelShares, err
 from whence.probes.token_game import earned, earned_by_nobody
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Float
 
 PAIRS = 16  # coalitions, and complements, on which values are judged beside the long run's
 DIRECTIONS = 32  # of the mean states of texts, at most

@@ -28,7 +28,7 @@ from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, States
 from whence.probes.shapley import label_words
 from whence.probes.shares import Shares
-from whence.probes.token_game import Players, earned
+from whence.probes.token_game import BatchPlayers, earned
 from whence.selection import Selection
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ShapleyLearner:
             except ModelError as error:
                 raise ModelError(error.problem, "fit Shapley values alone: held_still=0") from error
 
-    def add_gradients(self, batch: Batch) -> Float[Tensor, "2"]:
+    def add_gradients(self, batch: Batch) -> Float[Tensor, 2]:
         """Of the batch's texts the sums of both losses."""
         inputs, device = batch.inputs, self.model.device
         chance = torch.rand(
@@ -87,7 +87,7 @@ class ShapleyLearner:
             (total / batch.n_texts).backward()  # type: ignore[no-untyped-call]
         return torch.stack([loss.detach().sum() for loss in losses])
 
-    def update(self, batch: Batch, means: Float[Tensor, "2"]) -> None:
+    def update(self, batch: Batch, means: Float[Tensor, 2]) -> None:
         torch.nn.utils.clip_grad_norm_(self.probe.parameters(), 1.0)
         self.optimiser.step()
         now = means.tolist()
@@ -139,7 +139,7 @@ class ShapleyLearner:
     def _game(
         self, inputs: Inputs, states: States, selection: Selection, chance: Float[Tensor, "batch pair some"]
     ) -> Game:
-        players = Players.of(inputs, self.recipe.units)
+        players = BatchPlayers.of(inputs, self.recipe.units)
         drawn = coalitions(players.number, chance)
         nobody = torch.zeros_like(drawn[:, :1])
         present = players.tokens(torch.cat([drawn, nobody], dim=1))
@@ -170,7 +170,7 @@ class ShapleyLearner:
 class Game:
     """What coalitions of the texts of a batch earn, and how far any values are from telling it."""
 
-    players: Players
+    players: BatchPlayers
     present: Bool[Tensor, "batch set token"]
     value: Float[Tensor, "batch set part"]
     nobody: Float[Tensor, "batch part"]
@@ -191,7 +191,9 @@ class Taught:
     scores: Float[Tensor, "batch token"]
 
 
-def _error_to(taught: Taught, values: Float[Tensor, "batch part token"], players: Players) -> Float[Tensor, " batch"]:
+def _error_to(
+    taught: Taught, values: Float[Tensor, "batch part token"], players: BatchPlayers
+) -> Float[Tensor, " batch"]:
     """The squared distance to the scores, each divided by the text's sum of sizes."""
     scores = torch.where(players.free, taught.scores, 0.0)
     shares = scores / scores.abs().sum(dim=1, keepdim=True).clamp(min=1e-12)
