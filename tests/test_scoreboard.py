@@ -253,7 +253,7 @@ def test_ties_are_said_to_be_ties() -> None:
     given = {name: explained(TEXTS) for name in ("one", "two", "three")} | {"reverse": explained(TEXTS, -1.0)}
     found = evaluate(weighted_words(), TEXTS, methods=[], explanations=given, metrics=["sufficiency"])
     assert {place.name: place.ranks for place in found.ranking().standings} == {
-        "one": (1, 3), "two": (1, 3), "three": (1, 3), "reverse": (4, 4), "random": (0, 0), "oracle": (0, 0),
+        "one": (1, 3), "two": (1, 3), "three": (1, 3), "reverse": (4, 4), "random": (0, 0), "single_effects": (0, 0),
     }  # fmt: skip
     assert found.verdict.believe == ("one", "two", "three")
     assert any(reason.startswith("A tie: two and three") for reason in found.verdict.reasons)
@@ -396,7 +396,7 @@ def test_words_from_elsewhere_meet_the_models_pieces(bert: whence.LayeredModel) 
         ({"methods": ["shaply"]}, UnknownNameError, "unknown method 'shaply'"),
         ({"methods": "shapley"}, UsageError, "methods is 'shapley'"),
         ({"methods": []}, UsageError, "no method is left"),
-        ({"methods": {"oracle": "gradient"}}, UsageError, "name of a control"),
+        ({"methods": {"single_effects": "gradient"}}, UsageError, "name of a control"),
         ({"metrics": ["beauty"]}, UnknownNameError, "unknown metric 'beauty'"),
         ({"labels": ["yes"]}, UsageError, "1 labels for 12 texts"),
         ({"rationales": [None]}, UsageError, "1 rationales for 12 texts"),
@@ -659,6 +659,6 @@ def test_a_model_without_a_decision_has_none() -> None:
 def test_all_methods_that_a_model_allows_by_default(bert: whence.LayeredModel) -> None:
     found = evaluate(bert, TINY_TEXTS[:1], metrics=["shape"])
     named = {entry.name for entry in found.entries} | set(found.left_out)
-    assert named == set(whence.METHODS) | {"oracle"}
+    assert named == set(whence.METHODS) | {"single_effects"}
     assert "diffmask" in found.left_out, "which has no probes for this model"
     assert len(found.entries) >= 15

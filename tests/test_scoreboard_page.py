@@ -98,9 +98,9 @@ def test_passes_are_counted_alike_by_page_terminal_and_verdict(board: Scoreboard
 
 def test_the_texts_open_on_what_is_believed_and_end_with_the_controls(board: Scoreboard) -> None:
     names = [method["name"] for method in data_of(texts_page(board))["methods"]]
-    assert board.verdict.believe[0] != "oracle"
+    assert board.verdict.believe[0] != "single_effects"
     assert names[: len(board.verdict.believe)] == list(board.verdict.believe)
-    assert set(names[-2:]) == {"random", "oracle"}
+    assert set(names[-2:]) == {"random", "single_effects"}
     assert len(names) == len(board.entries)
     nothing = replace(board, values={**board.values, "faithfulness": -np.abs(board.values["faithfulness"])})
     assert nothing.verdict.believe == ()
@@ -120,18 +120,18 @@ def test_the_texts_say_what_was_explained(board: Scoreboard) -> None:
 
 def test_the_texts_say_what_was_explained_and_open_on_what_is_to_be_believed(board: Scoreboard, tmp_path: Path) -> None:
     said = whence.explain(weighted_words(), TEXTS, "leave_one_out")
-    for name in ("leave_one_out", "oracle", HOSTILE):
+    for name in ("leave_one_out", "single_effects", HOSTILE):
         shown = board.explanations(name)
         assert [each.target.description for each in shown] == ["yes"] * len(TEXTS)
         assert [each.target.scale for each in shown] == ["logit"] * len(TEXTS)
         assert [each.target.value for each in shown] == pytest.approx([each.target.value for each in said])
-    assert board.explanations("oracle")[0].target.value != 0
+    assert board.explanations("single_effects")[0].target.value != 0
     board.save(tmp_path)
     assert Scoreboard.load(tmp_path).texts == board.texts
     methods = dict.fromkeys(re.findall(r'"name":"(\w+)"', texts_page(replace(board, left_out={}))))
     names = [name for name in methods if name in {entry.name for entry in board.entries}]
     assert names[0] == next(name for name in board.verdict.believe)
-    assert set(names[-2:]) == {"oracle", "random"}
+    assert set(names[-2:]) == {"single_effects", "random"}
 
 
 def test_a_board_of_before_still_loads(board: Scoreboard, tmp_path: Path) -> None:
@@ -220,7 +220,12 @@ def test_the_command_writes_the_board_and_goes_on(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert [entry["name"] for entry in found["entries"]] == ["gradient_x_input", "leave_one_out", "random", "oracle"]
+    assert [entry["name"] for entry in found["entries"]] == [
+        "gradient_x_input",
+        "leave_one_out",
+        "random",
+        "single_effects",
+    ]
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {
         "scoreboard.json", "per_text.parquet", "curves.parquet", "scores.parquet", "texts.parquet", "scoreboard.html",
         "texts.html", "run.json", "work",

@@ -66,7 +66,7 @@ def opening(boards: Mapping[str, Any]) -> list[str]:
             "The methods of whence on models and texts of several kinds, under one protocol. Made by "
             "`experiments/scoreboard/write_page.py` from the files in its folder `results/`. What each column says is "
             "defined in [metrics.md](metrics.md). Ranks that the texts leave open are given as a range; *random* and "
-            "*oracle* are controls. Cost is told in passes; seconds came from machines that did other work beside."
+            "*single_effects* are controls. Cost is told in passes; seconds came from machines that did other work."
         ),
         "",
         *(f"- {SHORT[name]}: {board['verdict']['answer']}" for name, board in boards.items()),

@@ -33,6 +33,10 @@ class Points:
     rounding: Rounding = "half_up"
     games: tuple[Game, ...] = GAMES
 
+    @property
+    def n_points(self) -> int:
+        return len(self.grid) + len(self.bins) + len(self.masses)
+
     def counts(self, ordered: Real[np.ndarray, " token"]) -> Int[np.ndarray, "game point"]:
         """How many of the first tokens are hidden, or shown by revealing; `ordered` are scores in their order."""
         n_tokens = len(ordered)

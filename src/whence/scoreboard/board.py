@@ -80,7 +80,7 @@ class Scoreboard:
     >>> board = evaluate(whence.load(), ["a gorgeous, witty film", "a dull plot"], methods=["leave_one_out"],
     ...                  metrics=["comprehensiveness"])
     >>> [entry.name for entry in board.entries]
-    ['leave_one_out', 'random', 'oracle']
+    ['leave_one_out', 'random', 'single_effects']
     """
 
     model: ModelRecord

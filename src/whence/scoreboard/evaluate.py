@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from whence.engine.asking import gold_ids
-from whence.errors import InputError, UsageError
+from whence.errors import InputError, UsageError, WhenceWarning
 from whence.explanation import Explanation, Meaning
 from whence.methods.options import at_least, check_seed
 from whence.metrics.table import Metric, chosen_metrics
@@ -21,6 +22,7 @@ from whence.models.hiding import Hide, Hiding
 from whence.models.layered import LayeredModel
 from whence.progress import Progress, reporter
 from whence.scoreboard.board import Entry, JudgedText, Scoreboard, curve_points
+from whence.scoreboard.budget import FEW, Budget, Estimate, seconds_of_a_pass
 from whence.scoreboard.controls import RANDOM
 from whence.scoreboard.explaining import explain_quietly
 from whence.scoreboard.layer_choice import choice_of_layers
@@ -35,6 +37,7 @@ from whence.store import Store, content_key
 
 HELD_OUT = 16  # texts to choose layers on, at most
 EVERY = 5  # of so many texts one
+TRIED = 32  # tokens of a text on which a method is tried to tell its cost, at most: trying must not take long
 FEWEST_TO_SHARE = 10  # with fewer texts none is set aside for choosing layers
 
 
@@ -53,11 +56,13 @@ def evaluate(
     rationales: Sequence[Rationale | None] | None = None,
     checkpoints: Sequence[LayeredModel] = (),
     seeds: int = 3,
+    budget: Budget = "full",
     hide: Hide = "auto",
     seed: int = 0,
     batch_tokens: int | None = None,
     folder: str | Path | None = None,
     progress: Progress = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Scoreboard:
     """Tell which explanation to believe, for this model, on these texts.
 
@@ -85,12 +90,16 @@ def evaluate(
         rationales: for each text the spans of characters that people marked, or None.
         checkpoints: the same model trained anew, for stability over retraining.
         seeds: how many seeds are compared for stability.
+        budget: "full" runs every method at its own defaults; "small" gives the dear ones less, under names that say
+            so (see `whence.scoreboard.budget.SMALL`).
         hide: how a token is hidden; see `whence.models.hiding.HIDES`.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most; lower it if memory runs out.
         folder: where finished work is kept; the same call goes on from there after a kill.
         progress: True shows bars; a function is called with (step, done, in all): with 0 done for every step to come,
             then as they go on.
+        announce: called, before work starts, with a sentence on what the board will cost; by default a warning says
+            so where it takes more than five minutes on a CPU. Fewer than 30 texts are not worth the reckoning.
     """
     started = time.perf_counter()
     wanted = chosen_metrics(metrics)
@@ -104,8 +113,16 @@ def evaluate(
         raise UsageError("the model gives a plain number, so it takes no decision to explain", "give a classifier")
     hiding = Hiding.of(model, hide)
     encodings = [encode(model, text, index) for index, text in enumerate(given)]
-    shortest = given[min(range(len(given)), key=lambda index: len(encodings[index]))]
-    planned = plan(model, methods, explanations or {}, options or {}, layer, shortest, len(given))
+    by_length = sorted(range(len(given)), key=lambda index: len(encodings[index]))
+    typical = by_length[len(given) // 2]
+    samples = [by_length[0]]
+    if len(given) >= FEW:
+        short = [index for index in by_length[: len(given) // 2 + 1] if len(encodings[index]) <= TRIED]
+        samples += short[-1:]
+    planned = plan(
+        model, methods, explanations or {}, options or {}, layer, [given[index] for index in samples], len(given),
+        len(encodings[typical]), budget,
+    )  # fmt: skip
     several = [entrant.name for entrant in planned.entrants if len(entrant.layers) > 1]
     aside = [] if held_out is not None else set_aside(len(given), limit, layer, chooses=bool(several))
     judged = [index for index in range(len(given)) if index not in set(aside)][:limit]
@@ -121,14 +138,14 @@ def evaluate(
         "seed": seed,
     }
     with reporter(progress) as report, Store(folder, identity) as store:
-        budget = int(batch_tokens or usual_batch_tokens(model))
+        tokens = int(batch_tokens or usual_batch_tokens(model))
         trial = Trial(
             model, [given[index] for index in judged], [encodings[index] for index in judged], gold, hiding, seed,
-            budget, store, report, weights,
+            tokens, store, report, weights,
         )  # fmt: skip
         held = [encode(model, text, index) for index, text in enumerate(choosing)]
         before = replace(trial, texts=choosing, encodings=held, gold=None)
-        said = explain_quietly(model, trial.texts, Entrant(RANDOM, "control", RANDOM), seed=seed, batch_tokens=budget)
+        said = explain_quietly(model, trial.texts, Entrant(RANDOM, "control", RANDOM), seed=seed, batch_tokens=tokens)
         targets = None if model.reading.per_token else [explanation.prediction.index for explanation in said]
         marks = None if rationales is None else [rationales[index] for index in judged]
         share = marked_share(said, marks)
@@ -136,25 +153,30 @@ def evaluate(
             wanted = {name: metric for name, metric in wanted.items() if metric.of != "marked"}
         entrants = [_ready(entrant, judged, chosen=bool(choosing)) for entrant in planned.entrants]
         findings = Findings(entrants, {name: np.full((len(entrants), len(judged)), np.nan) for name in wanted})
-        asked, n_explaining = list(wanted.values()), len(findings.explaining)
-        control, planned_stages = randomisation(trial, n_explaining, targets, asked)
+        asked, explaining = list(wanted.values()), findings.explaining
+        control, planned_stages = randomisation(trial, explaining, targets, asked)
         steps = [
             choice_of_layers(before, entrants),
             explanation_of_texts(trial, entrants, asked),
-            games(trial, asked),
-            stability(trial, n_explaining, targets, asked, n_seeds=seeds, checkpoints=checkpoints),
+            games(trial, entrants, asked),
+            stability(trial, explaining, targets, asked, n_seeds=seeds, checkpoints=checkpoints),
             control,
             plausibility(trial, planned.meanings, marks, share, asked),
         ]
         _check_all_computed(wanted, steps)
         steps = [step for step in steps if step.total]
+        passes = sum(step.passes for step in steps)
+        if len(given) >= FEW:
+            each = seconds_of_a_pass(model, encodings[typical], hiding, tokens)
+            _announce(Estimate(passes, passes * each, model.device.type), budget, announce)
         for step in steps:
             report(step.name, 0, step.total)
         for step in steps:
             step.run(findings, step.key)
     settings = {
-        "hide": hiding.name, "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted",
+        "hide": hiding.name, "budget": budget, "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted",
         "n_held_out": len(choosing), **({} if share is None else {"marked_share": share}),
+        **({"planned_passes": round(passes)} if len(given) >= FEW else {}),
     }  # fmt: skip
     n_cut = sum(encoding.cut > 0 for encoding in trial.encodings)
     few = f"too few texts to choose layers on: {', '.join(several)} judged at the layer nearest the input"
@@ -184,6 +206,13 @@ def evaluate(
         seconds=time.perf_counter() - started,
         warnings=(*([few] if several and not choosing else []), *([cut] if n_cut else [])),
     )
+
+
+def _announce(estimate: Estimate, budget: Budget, announce: Callable[[str], None] | None) -> None:
+    if announce is not None:
+        announce(estimate.sentence(budget))
+    elif estimate.long:
+        warnings.warn(estimate.sentence(budget), WhenceWarning, stacklevel=3)
 
 
 def _texts(texts: Iterable[Text]) -> list[Text]:

@@ -28,7 +28,8 @@ def choice_of_layers(trial: Trial, entrants: Sequence[Entrant]) -> Step:
     """
     headline = METRICS[HEADLINE]
     key = {"points": LAYER_POINTS, "hide": trial.hiding.name, "metric": (headline.name, headline.version)}
-    n_several = sum(len(entrant.layers) > 1 for entrant in entrants)
+    with_layers = [entrant for entrant in entrants if len(entrant.layers) > 1]
+    n_several = len(with_layers)
 
     def run(findings: Findings, key: Mapping[str, Any]) -> None:
         several = [entrant for entrant in findings.entrants if len(entrant.layers) > 1]
@@ -43,7 +44,9 @@ def choice_of_layers(trial: Trial, entrants: Sequence[Entrant]) -> Step:
                 findings.entrants[index] = replace(entrant, layers=(best,), chosen_from=entrant.layers)
         trial.report(CHOOSING, n_several, n_several)
 
-    return Step(CHOOSING, n_several if trial.texts else 0, (), key, run)
+    sets = 2 * LAYER_POINTS.n_points
+    passes = len(trial.texts) * sum(each.passes + sets * len(each.layers) for each in with_layers)
+    return Step(CHOOSING, n_several if trial.texts else 0, (), key, run, passes)
 
 
 def _means(trial: Trial, entrants: Sequence[Entrant], n_several: int) -> dict[str, Float[np.ndarray, " layer"]]:

@@ -10,10 +10,12 @@ import numpy as np
 from whence.engine.asking import Contestant, answered, may_go
 from whence.metrics.answered import BOARD_POINTS, AnsweredText, ScoredText
 from whence.metrics.table import Metric
-from whence.scoreboard.controls import ORACLE, oracle_scores
+from whence.scoreboard.controls import SINGLE_EFFECTS, single_effects
 from whence.scoreboard.explaining import Scored, score
 from whence.scoreboard.trial import Entrant, Findings, Step, Trial
 from whence.store import Piece
+
+_SETS = 2 * BOARD_POINTS.n_points  # that an entrant asks of a text, at most
 
 
 def explanations(trial: Trial, entrants: Sequence[Entrant], metrics: Sequence[Metric]) -> Step:
@@ -25,8 +27,9 @@ def explanations(trial: Trial, entrants: Sequence[Entrant], metrics: Sequence[Me
         parts: dict[str, list[Scored]] = {entrant.name: [] for entrant in findings.entrants}
         for chunk in trial.chunks():
             for number, entrant in enumerate(findings.entrants, start=1):
-                oracle = entrant.kind == "control" and entrant.name == ORACLE
-                parts[entrant.name].append(_oracle(trial, chunk, key) if oracle else score(trial, entrant, chunk))
+                single = entrant.kind == "control" and entrant.name == SINGLE_EFFECTS
+                scored = _single_effects(trial, chunk, key) if single else score(trial, entrant, chunk)
+                parts[entrant.name].append(scored)
                 trial.report("explanations", len(entrants) * chunk.start + number * len(chunk), total)
         words = [may_go(encoding) for encoding in trial.encodings]
         for name, several in parts.items():
@@ -37,23 +40,24 @@ def explanations(trial: Trial, entrants: Sequence[Entrant], metrics: Sequence[Me
             ]
             findings.fill(name, _computed(of_scores, texts))
 
-    return Step("explanations", total, [metric.name for metric in of_scores], {"hide": trial.hiding.name}, run)
+    passes = len(trial.texts) * sum(entrant.passes for entrant in entrants)
+    return Step("explanations", total, [metric.name for metric in of_scores], {"hide": trial.hiding.name}, run, passes)
 
 
-def _oracle(trial: Trial, chunk: range, key: Mapping[str, Any]) -> Scored:
+def _single_effects(trial: Trial, chunk: range, key: Mapping[str, Any]) -> Scored:
     encodings = [trial.encodings[index] for index in chunk]
 
     def make() -> Piece:
-        found = oracle_scores(trial.model, encodings, hiding=trial.hiding, batch_tokens=trial.batch_tokens)
+        found = single_effects(trial.model, encodings, hiding=trial.hiding, batch_tokens=trial.batch_tokens)
         return Piece({"scores": np.concatenate(found)}, {})
 
-    piece = trial.store.kept("scores", ORACLE, trial.key(chunk, **key), make)
+    piece = trial.store.kept("scores", SINGLE_EFFECTS, trial.key(chunk, **key), make)
     parts = np.split(piece.arrays["scores"], np.cumsum([len(each) for each in encodings])[:-1])
     costs = np.array([[2 * int(may_go(each).sum()) + 2, 0, np.nan] for each in encodings])
     return Scored([part[None] for part in parts], costs, float("nan"))
 
 
-def games(trial: Trial, metrics: Sequence[Metric]) -> Step:
+def games(trial: Trial, entrants: Sequence[Entrant], metrics: Sequence[Metric]) -> Step:
     """What the model says of the texts in the hands of every entrant, and the metrics of answered texts."""
     of_answers = [metric for metric in metrics if metric.of == "answered"]
     key = {"points": BOARD_POINTS, "hide": trial.hiding.name}
@@ -66,7 +70,8 @@ def games(trial: Trial, metrics: Sequence[Metric]) -> Step:
         for name, texts in findings.answered.items():
             findings.fill(name, _computed(of_answers, texts))
 
-    return Step("games", len(trial.texts), [metric.name for metric in of_answers], key, run)
+    passes = len(entrants) * sum(min(_SETS, 2 * len(encoding)) for encoding in trial.encodings)
+    return Step("games", len(trial.texts), [metric.name for metric in of_answers], key, run, passes)
 
 
 def _answers(trial: Trial, findings: Findings, chunk: range, key: Mapping[str, Any]) -> dict[str, list[AnsweredText]]:

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from whence.metrics.confidence import FEW_TEXTS
 from whence.scoreboard.board import Scoreboard
-from whence.scoreboard.controls import ORACLE, RANDOM
+from whence.scoreboard.controls import RANDOM, SINGLE_EFFECTS
 from whence.scoreboard.ranking import Ranking
 
+MANY_TEXTS = 200  # from so many on evidence may be strong
 MANY_TIMES = 3  # cheaper: worth a sentence
 UNSTABLE = 0.8  # τ between seeds: one pair of words in ten changes places
 IN_COMPANY = 1e-3  # of the largest score: more than rounding
 
 
+Strength = Literal["weak", "fair", "strong"]
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to "which should I believe?", whom it names, and the evidence for it."""
+    """The answer to "which should I believe?", whom it names, the evidence for it, and how strong that is."""
 
     answer: str
     believe: tuple[str, ...]
     reasons: tuple[str, ...]
+    strength: Strength
 
 
 def judge(board: Scoreboard) -> Verdict:
@@ -38,16 +44,19 @@ def judge(board: Scoreboard) -> Verdict:
         and each.name not in (*board.flagged, *moved)
         and _beats_chance(ranking, each.name)
     ]
+    strength = strength_of(board, ranking, able[0] if able else None)
+    evidence = f"{strength} evidence: {board.n_texts} text{'s' if board.n_texts != 1 else ''}"
     if not able:
         return Verdict(
-            _none(moved),
+            _none(moved, evidence),
             (),
             (*_controls(board, ranking), *_flags(board), *_company(board), *_caveat(board)),
+            strength,
         )
     best = able[0]
     tied = [name for name in able[1:] if not ranking.surely_better(best, name)]
     return Verdict(
-        _answer(board, best, tied),
+        _answer(board, best, tied, evidence),
         (best, *tied),
         (
             *_strength(board, ranking, best),
@@ -61,12 +70,28 @@ def judge(board: Scoreboard) -> Verdict:
             *_plausibility(board, best),
             *_caveat(board),
         ),
+        strength,
     )
 
 
-def _none(moved: Sequence[str]) -> str:
+def strength_of(board: Scoreboard, ranking: Ranking, best: str | None) -> Strength:
+    """How far the texts bear the answer out: by their number, and by whether they tell the methods apart.
+
+    Weak: fewer than 30 texts, or the best is surely better than none of the other methods. Strong: at least 200 texts,
+    and it is surely better than more than half of them. Fair: all between. Where none is believed, or there is only
+    one, the number of texts alone decides.
+    """
+    others = [each.name for each in ranking.standings if each.ranks != (0, 0) and each.name != best]
+    worse = sum(best is not None and ranking.surely_better(best, name) for name in others)
+    nothing_to_tell = best is None or not others
+    if board.n_texts < FEW_TEXTS or not (worse or nothing_to_tell):
+        return "weak"
+    return "strong" if board.n_texts >= MANY_TEXTS and (2 * worse > len(others) or nothing_to_tell) else "fair"
+
+
+def _none(moved: Sequence[str], evidence: str) -> str:
     alone = " and gives a text the same scores whatever its company" if moved else ""
-    return f"Believe none of them: on these texts no method is surely better than random scores{alone}."
+    return f"Believe none of them ({evidence}): on these texts no method is surely better than random scores{alone}."
 
 
 def _beats_chance(ranking: Ranking, name: str) -> bool:
@@ -76,13 +101,13 @@ def _beats_chance(ranking: Ranking, name: str) -> bool:
     return ranking.surely_better(name, RANDOM)
 
 
-def _answer(board: Scoreboard, best: str, tied: Sequence[str]) -> str:
+def _answer(board: Scoreboard, best: str, tied: Sequence[str], evidence: str) -> str:
     if not tied:
-        return f"Believe {best}."
+        return f"Believe {best} ({evidence})."
     cheap = _cheapest(board, [best, *tied])
     if cheap == best:
-        return f"Believe {best}: no method is surely more faithful, and none of its equals is cheaper."
-    return f"Believe {best}, or {cheap}, its cheapest equal."
+        return f"Believe {best} ({evidence}): no method is surely more faithful, and none of its equals is cheaper."
+    return f"Believe {best}, or {cheap}, its cheapest equal ({evidence})."
 
 
 def _strength(board: Scoreboard, ranking: Ranking, best: str) -> Iterator[str]:
@@ -104,8 +129,8 @@ def _controls(board: Scoreboard, ranking: Ranking) -> Iterator[str]:
     parts = []
     if RANDOM in means:
         parts.append(f"random scores get {means[RANDOM]:+.2f}")
-    if ORACLE in means:
-        parts.append(f"a control that has seen the test's own maskings gets {means[ORACLE]:+.2f}")
+    if SINGLE_EFFECTS in means:
+        parts.append(f"the order of what each word does alone gets {means[SINGLE_EFFECTS]:+.2f}")
     if parts:
         yield f"For scale: {', '.join(parts)}."
 

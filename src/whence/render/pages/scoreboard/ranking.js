@@ -26,7 +26,7 @@ function drawRanking(metric) {
     bar.append(shape("line", { class: `mean ${classOf(entry)}`, x1: across(mean), x2: across(mean), y1: 1, y2: 9 }));
     const name = node("button", { type: "button", class: "name", title: entry.meaning }, entry.name);
     name.addEventListener("click", () => showGamesOf(entry));
-    const marks = [];
+    const marks = [node("span", { class: "aside", title: entry.signed ? "the sign says for or against" : "sizes only" }, entry.signed ? "±" : "+")];
     if (entry.kind === "control") marks.push(node("span", { class: "mark" }, "control"));
     if (entry.kind === "outside") marks.push(node("span", { class: "mark" }, "from elsewhere"));
     if (entry.flagged && entry.kind !== "control") marks.push(node("span", { class: "mark bad" }, "ignores the model"));
