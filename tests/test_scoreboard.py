@@ -485,7 +485,7 @@ def test_finished_work_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Mon
     }
     first = evaluate(weighted_words(), TEXTS, **settings)
     calls = calls_of(monkeypatch)
-    monkeypatch.setattr("whence.scoreboard.protocol.answered", lambda *_, **__: pytest.fail("played again"))
+    monkeypatch.setattr("whence.scoreboard.games.answered", lambda *_, **__: pytest.fail("played again"))
     again = evaluate(weighted_words(), TEXTS, **settings)
     assert sorted(calls) == ["gradient_x_input of 1", "leave_one_out of 1", "random of 12"]
     assert {**again.to_dict(), "seconds": 0} == {**first.to_dict(), "seconds": 0}
@@ -582,7 +582,9 @@ def test_a_flipped_bit_never_gives_another_board(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"methods": ["gradient_x_input"], "layer": "embeddings", "folder": tmp_path}
     evaluate(weighted_words(), TEXTS[:3], **settings)
     files = sorted((tmp_path / "work").iterdir())
-    assert {file.name.split("-")[0] for file in files} == {"scores", "answers", "stability", "randomised"}
+    assert {file.name.split("-")[0] for file in files} == {
+        "scores", "answers", "bounds", "sets", "values", "stability", "randomised",
+    }  # fmt: skip
     for file in files:
         whole = file.read_bytes()
         file.write_bytes(whole[:-2] + bytes([whole[-2] ^ 4]) + whole[-1:])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from whence.engine.asking import gold_ids
+from whence.engine.bounds import WIDTH
 from whence.errors import InputError, UsageError, WhenceWarning
 from whence.explanation import Explanation, Meaning
 from whence.methods.options import at_least, check_seed
@@ -21,16 +22,20 @@ from whence.models.fingerprint import weights_key
 from whence.models.hiding import Hide, Hiding
 from whence.models.layered import LayeredModel
 from whence.progress import Progress, reporter
+from whence.scoreboard.additivity import additivity
 from whence.scoreboard.board import Entry, JudgedText, Scoreboard, curve_points
+from whence.scoreboard.bounds import bounds
 from whence.scoreboard.budget import FEW, Budget, Estimate, seconds_of_a_pass
 from whence.scoreboard.controls import RANDOM
 from whence.scoreboard.explaining import explain_quietly
+from whence.scoreboard.games import games
 from whence.scoreboard.layer_choice import choice_of_layers
+from whence.scoreboard.own_sets import own_sets
 from whence.scoreboard.planning import LayerChoice, Methods, plan
 from whence.scoreboard.protocol import explanations as explanation_of_texts
-from whence.scoreboard.protocol import games
 from whence.scoreboard.randomisation import randomisation
 from whence.scoreboard.rationales import Rationale, marked_share, plausibility
+from whence.scoreboard.second_way import second_hiding, second_way
 from whence.scoreboard.stability import stability
 from whence.scoreboard.trial import Entrant, Findings, Step, Trial
 from whence.store import Store, content_key
@@ -58,6 +63,8 @@ def evaluate(
     seeds: int = 3,
     budget: Budget = "full",
     hide: Hide = "auto",
+    second_hide: Hide = "auto",
+    beam: int | None = None,
     seed: int = 0,
     batch_tokens: int | None = None,
     folder: str | Path | None = None,
@@ -93,6 +100,10 @@ def evaluate(
         budget: "full" runs every method at its own defaults; "small" gives the dear ones less, under names that say
             so (see `whence.scoreboard.budget.SMALL`).
         hide: how a token is hidden; see `whence.models.hiding.HIDES`.
+        second_hide: how tokens are hidden for the second opinion on the ranking; by default deleted, where the model
+            allows it.
+        beam: sets that the search for the best order of a text's words carries on, where there are too many orders to
+            try all; by default 3, and 1 with the small budget.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most; lower it if memory runs out.
         folder: where finished work is kept; the same call goes on from there after a kill.
@@ -105,6 +116,8 @@ def evaluate(
     wanted = chosen_metrics(metrics)
     check_seed(seed)
     at_least("seeds", seeds, 1)
+    width = beam or (WIDTH if budget == "full" else 1)
+    at_least("beam", width, 1)
     given = _texts(texts)
     for name, column in {"labels": labels, "rationales": rationales}.items():
         if column is not None and len(column) != len(given):
@@ -149,16 +162,20 @@ def evaluate(
         targets = None if model.reading.per_token else [explanation.prediction.index for explanation in said]
         marks = None if rationales is None else [rationales[index] for index in judged]
         share = marked_share(said, marks)
-        if share is None:
-            wanted = {name: metric for name, metric in wanted.items() if metric.of != "marked"}
+        second = second_hiding(model, second_hide, hiding)
+        lacking = {"marked": share is None, "answered otherwise": second is None}
+        wanted = {name: metric for name, metric in wanted.items() if not lacking.get(metric.of)}
         entrants = [_ready(entrant, judged, chosen=bool(choosing)) for entrant in planned.entrants]
         findings = Findings(entrants, {name: np.full((len(entrants), len(judged)), np.nan) for name in wanted})
         asked, explaining = list(wanted.values()), findings.explaining
+        parts = [bounds(trial, width), own_sets(trial), additivity(trial)]
+        if second is not None:
+            parts.append(second_way(trial, entrants, second))
         control, planned_stages = randomisation(trial, explaining, targets, asked)
         steps = [
             choice_of_layers(before, entrants),
             explanation_of_texts(trial, entrants, asked),
-            games(trial, entrants, asked),
+            games(trial, entrants, planned.meanings, parts, asked),
             stability(trial, explaining, targets, asked, n_seeds=seeds, checkpoints=checkpoints),
             control,
             plausibility(trial, planned.meanings, marks, share, asked),
@@ -174,8 +191,9 @@ def evaluate(
         for step in steps:
             step.run(findings, step.key)
     settings = {
-        "hide": hiding.name, "budget": budget, "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted",
-        "n_held_out": len(choosing), **({} if share is None else {"marked_share": share}),
+        "hide": hiding.name, "second_hide": None if second is None else second.name, "beam": width, "budget": budget,
+        "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted", "n_held_out": len(choosing),
+        **({} if share is None else {"marked_share": share}),
         **({"planned_passes": round(passes)} if len(given) >= FEW else {}),
     }  # fmt: skip
     n_cut = sum(encoding.cut > 0 for encoding in trial.encodings)

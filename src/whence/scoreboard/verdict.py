@@ -12,6 +12,7 @@ from whence.metrics.confidence import FEW_TEXTS
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.controls import RANDOM, SINGLE_EFFECTS
 from whence.scoreboard.ranking import Ranking
+from whence.scoreboard.second_way import SECOND, two_rankings
 
 MANY_TEXTS = 200  # from so many on evidence may be strong
 MANY_TIMES = 3  # cheaper: worth a sentence
@@ -61,6 +62,7 @@ def judge(board: Scoreboard) -> Verdict:
         (
             *_strength(board, ranking, best),
             *_tied(board, best, tied),
+            *_second_way(board, best),
             *_other_metrics(board, best),
             *_flags(board),
             *_no_better_than_chance(board, ranking),
@@ -131,6 +133,9 @@ def _controls(board: Scoreboard, ranking: Ranking) -> Iterator[str]:
         parts.append(f"random scores get {means[RANDOM]:+.2f}")
     if SINGLE_EFFECTS in means:
         parts.append(f"the order of what each word does alone gets {means[SINGLE_EFFECTS]:+.2f}")
+    if "best_faithfulness" in board.metrics:
+        best = board.interval(ranking.standings[0].name, "best_faithfulness")
+        parts.append(f"the best order of each text's words would get {0.0 if best is None else best.mean:+.2f}")
     if parts:
         yield f"For scale: {', '.join(parts)}."
 
@@ -143,6 +148,25 @@ def _tied(board: Scoreboard, best: str, tied: Sequence[str]) -> Iterator[str]:
     costs = {name: passes_of(board, name) for name in (best, cheap)}
     if cheap != best and costs[cheap] and costs[best] / costs[cheap] >= MANY_TIMES:
         yield f"{cheap} takes {costs[cheap]:.0f} passes per text, {best} {costs[best]:.0f}."
+
+
+def _second_way(board: Scoreboard, best: str) -> Iterator[str]:
+    """Whether the ranking is the same where words are hidden otherwise."""
+    both = two_rankings(board)
+    if both is None:
+        return
+    way = str(board.settings.get("second_hide", "another way")).replace("_", " ")
+    yield (
+        f"With words hidden by {way} instead, the ranking of the methods correlates with this one at τ "
+        f"{both.tau.mean:.2f} [{both.tau.low:.2f}, {both.tau.high:.2f}]."
+    )
+    ranking = board.ranking(SECOND)
+    ahead = [each.name for each in ranking.standings if each.ranks != (0, 0) and ranking.surely_better(each.name, best)]
+    if both.first != both.second:
+        sure = f", surely ahead of {best}" if both.second in ahead else ""
+        yield f"The two ways of hiding disagree on who comes first: by {way} it is {both.second}{sure}."
+    elif ahead:
+        yield f"By {way} others are surely ahead of {best}: {_names(ahead)}."
 
 
 def _other_metrics(board: Scoreboard, best: str) -> Iterator[str]:
