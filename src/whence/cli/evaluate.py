@@ -54,6 +54,10 @@ BudgetName = Annotated[
     Option("--budget", metavar="full|small", help="small: the dear methods get less, and are so called."),
 ]
 HideName = Annotated[str, Option("--hide", metavar="WAY", help="How a token is hidden.")]
+SecondHide = Annotated[str, Option("--second-hide", metavar="WAY", help="How it is hidden for the second ranking.")]
+Beam = Annotated[
+    int | None, Option("--beam", metavar="N", min=1, help="Width of the search for the best order of a text's words.")
+]
 SomeLimit = Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many texts, drawn by --seed.")]
 MethodOptions = Annotated[
     list[str] | None, Option("--option", "-o", metavar="METHOD.NAME=VALUE", help="A method's option.")
@@ -62,10 +66,11 @@ MethodOptions = Annotated[
 
 def evaluate(
     data: DataName, out: Folder, model: ModelName = None, methods: SomeMethods = None, metrics: MetricNames = None,
-    layer: LayerName = "best", budget: BudgetName = "full", hide: HideName = "auto", option: MethodOptions = None,
-    probes: Probes = None, data_dir: DataDir = None, split: Split = None, limit: SomeLimit = USUAL_LIMIT,
-    task: TaskName = None, revision: Revision = None, trust: Trust = False, head: HeadName = None,
-    as_json: Json = False, seed: Seed = 0, batch_tokens: BatchTokens = None, debug: Debug = False,
+    layer: LayerName = "best", budget: BudgetName = "full", hide: HideName = "auto", second_hide: SecondHide = "auto",
+    beam: Beam = None, option: MethodOptions = None, probes: Probes = None, data_dir: DataDir = None,
+    split: Split = None, limit: SomeLimit = USUAL_LIMIT, task: TaskName = None, revision: Revision = None,
+    trust: Trust = False, head: HeadName = None, as_json: Json = False, seed: Seed = 0,
+    batch_tokens: BatchTokens = None, debug: Debug = False,
 ) -> None:  # fmt: skip
     """Tell which explanation to believe, for this model, on these texts.
 
@@ -86,7 +91,8 @@ def evaluate(
         loaded = load_model(model, task, revision, head, trust=trust)
         board = _evaluate(
             loaded, examples, methods=names, metrics=asked, options=options, layer=_layer(layer), limit=limit,
-            budget=budget, hide=hide, folder=out, seed=seed, batch_tokens=batch_tokens,
+            budget=budget, hide=hide, second_hide=second_hide, beam=beam, folder=out, seed=seed,
+            batch_tokens=batch_tokens,
         )  # fmt: skip
         _write(board, out)
         if as_json:

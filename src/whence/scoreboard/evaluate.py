@@ -29,7 +29,7 @@ from whence.scoreboard.budget import FEW, Budget, Estimate, seconds_of_a_pass
 from whence.scoreboard.controls import RANDOM
 from whence.scoreboard.explaining import explain_quietly
 from whence.scoreboard.games import games
-from whence.scoreboard.layer_choice import choice_of_layers
+from whence.scoreboard.layer_choice import SETTLED, choice_of_layers
 from whence.scoreboard.own_sets import own_sets
 from whence.scoreboard.planning import LayerChoice, Methods, plan
 from whence.scoreboard.protocol import explanations as explanation_of_texts
@@ -40,7 +40,7 @@ from whence.scoreboard.stability import stability
 from whence.scoreboard.trial import Entrant, Findings, Step, Trial
 from whence.store import Store, content_key
 
-HELD_OUT = 16  # texts to choose layers on, at most
+HELD_OUT = 64  # texts to choose layers on, at most
 EVERY = 5  # of so many texts one
 TRIED = 32  # tokens of a text on which a method is tried to tell its cost, at most: trying must not take long
 FEWEST_TO_SHARE = 10  # with fewer texts none is set aside for choosing layers
@@ -92,7 +92,7 @@ def evaluate(
         options: options of methods, by the method's name.
         layer: "best" judges a method of several layers at the one that does best on held-out texts; "each" at each of
             them; else at this layer.
-        held_out: texts to choose layers on; by default every fifth text, at most 16, which is then not judged.
+        held_out: texts to choose layers on; by default every fifth text, at most 64, which is then not judged.
         limit: judge at most so many of the texts.
         rationales: for each text the spans of characters that people marked, or None.
         checkpoints: the same model trained anew, for stability over retraining.
@@ -196,6 +196,8 @@ def evaluate(
         **({} if share is None else {"marked_share": share}),
         **({"planned_passes": round(passes)} if len(given) >= FEW else {}),
     }  # fmt: skip
+    unsettled = [each.name for each in findings.entrants if each.stability is not None and each.stability < SETTLED]
+    unclear = f"{len(choosing)} held-out texts do not settle which layer is best: {', '.join(unsettled)}"
     n_cut = sum(encoding.cut > 0 for encoding in trial.encodings)
     few = f"too few texts to choose layers on: {', '.join(several)} judged at the layer nearest the input"
     cut = f"{n_cut} texts were truncated: the model does not read their ends"
@@ -222,7 +224,11 @@ def evaluate(
         settings=settings,
         left_out=planned.left_out,
         seconds=time.perf_counter() - started,
-        warnings=(*([few] if several and not choosing else []), *([cut] if n_cut else [])),
+        warnings=(
+            *([few] if several and not choosing else []),
+            *([unclear] if unsettled else []),
+            *([cut] if n_cut else []),
+        ),
     )
 
 
@@ -243,7 +249,7 @@ def _texts(texts: Iterable[Text]) -> list[Text]:
 
 
 def set_aside(n_texts: int, limit: int | None, layer: LayerChoice, *, chooses: bool) -> list[int]:
-    """Indices of the texts on which layers are chosen, spread evenly: every fifth, or all above the limit, up to 16.
+    """Indices of the texts on which layers are chosen, spread evenly: every fifth, or all above the limit, up to 64.
 
     They are set aside where layers are to be chosen; and, so that methods can be added to a run later, also where there
     are so many texts that as many as the limit are left.
@@ -278,7 +284,8 @@ def _entry(entrant: Entrant, meaning: Meaning, findings: Findings) -> Entry:
     return Entry(
         entrant.name, entrant.kind, entrant.layer, entrant.chosen_from,
         {name: str(value) for name, value in entrant.options.items()}, meaning,
-        memory if np.isfinite(memory) else None, "" if control is None else control.note,
+        memory if np.isfinite(memory) else None, "" if control is None else control.note, entrant.chosen_on,
+        entrant.stability,
     )  # fmt: skip
 
 

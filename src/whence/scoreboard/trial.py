@@ -40,6 +40,8 @@ class Entrant:
     options: Mapping[str, Any] = field(default_factory=dict)
     layers: tuple[Layer, ...] = ("embeddings",)
     chosen_from: tuple[Layer, ...] = ()
+    chosen_on: int = 0  # so many texts
+    stability: float | None = None  # of that choice; see `whence.scoreboard.layer_choice.chosen`
     explanations: Sequence[Explanation] = ()
     passes: float = 0.0  # that a text will take, as far as can be told beforehand
 
