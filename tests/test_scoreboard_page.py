@@ -257,7 +257,7 @@ def test_the_command_and_python_judge_the_same_texts(tmp_path: Path) -> None:
     lines = [f"a {one} and {other} film" for one in words for other in words]
     file = tmp_path / "reviews.csv"
     file.write_text("text\n" + "\n".join(lines) + "\n")
-    for limit, n_judged, n_held_out in ((20, 20, 16), (40, 39, 10)):
+    for limit, n_judged, n_held_out in ((20, 20, 29), (40, 39, 10)):
         out = tmp_path / str(limit)
         command = ["evaluate", "--data", str(file), "--methods", "gradient_x_input,grad_cam", "--metrics", "cost",
                    "--limit", str(limit), "--out", str(out)]  # fmt: skip

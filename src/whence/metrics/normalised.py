@@ -8,8 +8,8 @@ NOTHING_TO_GAIN = 1e-6  # between the bounds: rounding, and no place to be betwe
 def normalised(value: float, lowest: float, highest: float) -> float:
     """0 at the worst, 1 at the best; NaN where both are the same, since every order gets as much.
 
-    >>> normalised(0.7, 0.1, 0.9)
-    0.75
+    >>> normalised(0.75, 0.5, 1.0)
+    0.5
     >>> normalised(0.5, 0.5, 0.5)
     nan
     """

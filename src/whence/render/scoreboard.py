@@ -12,9 +12,9 @@ from whence.render.visible import visible
 from whence.scoreboard.board import Entry, Scoreboard
 from whence.scoreboard.verdict import passes_of
 
-_COLUMNS = ("faithfulness", "comprehensiveness", "sufficiency", "randomisation", "auprc")
+_COLUMNS = ("faithfulness", "naopc", "comprehensiveness", "sufficiency", "randomisation", "auprc")
 _HEADS = {
-    "faithfulness": "faithful ↑", "comprehensiveness": "compr. ↑", "sufficiency": "suff. ↓",
+    "faithfulness": "faithful ↑", "naopc": "norm. ↑", "comprehensiveness": "compr. ↑", "sufficiency": "suff. ↓",
     "randomisation": "random w. ↓", "auprc": "AUPRC ↑",
 }  # fmt: skip
 

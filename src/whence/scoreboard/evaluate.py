@@ -29,7 +29,7 @@ from whence.scoreboard.budget import FEW, Budget, Estimate, seconds_of_a_pass
 from whence.scoreboard.controls import RANDOM
 from whence.scoreboard.explaining import explain_quietly
 from whence.scoreboard.games import games
-from whence.scoreboard.layer_choice import SETTLED, choice_of_layers
+from whence.scoreboard.layer_choice import AT_FIRST, SETTLED, choice_of_layers
 from whence.scoreboard.own_sets import own_sets
 from whence.scoreboard.planning import LayerChoice, Methods, plan
 from whence.scoreboard.protocol import explanations as explanation_of_texts
@@ -249,7 +249,8 @@ def _texts(texts: Iterable[Text]) -> list[Text]:
 
 
 def set_aside(n_texts: int, limit: int | None, layer: LayerChoice, *, chooses: bool) -> list[int]:
-    """Indices of the texts on which layers are chosen, spread evenly: every fifth, or all above the limit, up to 64.
+    """Indices of the texts on which layers are chosen, spread evenly: every fifth, up to 64; with a limit all above it,
+    up to 64, and at least 16, or every fifth, if they are fewer.
 
     They are set aside where layers are to be chosen; and, so that methods can be added to a run later, also where there
     are so many texts that as many as the limit are left.
@@ -258,7 +259,7 @@ def set_aside(n_texts: int, limit: int | None, layer: LayerChoice, *, chooses: b
         return []
     fifths = -(-n_texts // EVERY)
     spare = 0 if limit is None else n_texts - limit
-    n_aside = min(HELD_OUT, max(fifths, spare))
+    n_aside = min(HELD_OUT, fifths if limit is None else max(spare, min(AT_FIRST, fifths)))
     apart = EVERY if n_aside == fifths else n_texts / n_aside
     enough = limit is not None and n_texts - n_aside >= limit
     return [int(number * apart) for number in range(n_aside)] if chooses or enough else []

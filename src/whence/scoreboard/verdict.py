@@ -64,6 +64,8 @@ def judge(board: Scoreboard) -> Verdict:
             *_tied(board, best, tied),
             *_second_way(board, best),
             *_other_metrics(board, best),
+            *_sets(board),
+            *_sizes(board),
             *_flags(board),
             *_no_better_than_chance(board, ranking),
             *_stability(board, best),
@@ -186,6 +188,35 @@ def _other_metrics(board: Scoreboard, best: str) -> Iterator[str]:
     if led + len(beaten):
         against = f"; others are surely ahead on {_names(beaten)}" if beaten else ""
         yield f"On {led} of {led + len(beaten)} further faithfulness metrics nobody is surely ahead of it{against}."
+
+
+def _sets(board: Scoreboard) -> Iterator[str]:
+    """Who chooses the best set by its own threshold: another question than who orders words best."""
+    leader = _leader(board, "set_of_best")
+    if leader is None or not {"set_kept", "set_agreement"} <= set(board.metrics):
+        return
+    share, kept, same = (board.interval(leader, each) for each in ("set_of_best", "set_kept", "set_agreement"))
+    if share and kept and same:
+        yield (
+            f"As sets, by each method's own threshold, {leader} comes nearest the best of their size: with "
+            f"{kept.mean:.0%} of the words it gets {share.mean:.0%} of what these have over random sets, and the model "
+            f"says the same on {same.mean:.0%} of the texts."
+        )
+
+
+def _sizes(board: Scoreboard) -> Iterator[str]:
+    leader = _leader(board, "lds")
+    found = board.interval(leader, "lds") if leader else None
+    if found:
+        yield f"As sizes, sums of {leader}'s scores foretell best what the model says of parts (LDS {found.mean:.2f})."
+
+
+def _leader(board: Scoreboard, metric: str) -> str | None:
+    """The best method on a metric, controls and those that ignore the model left out."""
+    if metric not in board.metrics:
+        return None
+    able = (each.name for each in board.ranking(metric).standings if each.ranks != (0, 0))
+    return next((name for name in able if name not in board.flagged), None)
 
 
 def _flags(board: Scoreboard) -> Iterator[str]:
