@@ -156,6 +156,34 @@ def test_a_board_of_before_still_loads(board: Scoreboard, tmp_path: Path) -> Non
     assert again._repr_html_().startswith("<iframe")
 
 
+def test_a_board_without_bounds_sets_and_a_second_way_still_loads(board: Scoreboard, tmp_path: Path) -> None:
+    """Its control promised too much; it does not say how layers were chosen, nor how strong its evidence is."""
+    groups = ("bounds", "second_hiding", "sets", "sizes")
+    kinds = {name: kind for name, kind in board.kinds.items() if kind.group not in groups}
+    settings = {name: value for name, value in board.settings.items() if name not in ("second_hide", "beam", "budget")}
+    replace(board, kinds=kinds, values={name: board.values[name] for name in kinds}, settings=settings).save(tmp_path)
+    data = json.loads((tmp_path / "scoreboard.json").read_text())
+    for entry in data["entries"]:
+        del entry["chosen_on"], entry["stability"]
+        entry["name"] = "oracle" if entry["name"] == "single_effects" else entry["name"]
+    del data["verdict"]["strength"]
+    (tmp_path / "scoreboard.json").write_text(json.dumps(data))
+    again = Scoreboard.load(tmp_path)
+    assert again.entries == board.entries
+    assert again.verdict.answer == board.verdict.answer
+    assert page_data(again)["best"] is page_data(again)["ways"] is None
+    assert "norm." not in shown(again)
+
+
+def test_sign_and_strength_are_shown(board: Scoreboard) -> None:
+    terminal = shown(board)
+    assert "(weak evidence: 12 texts)" in terminal
+    assert re.search(r"gradient_x_input +± ", terminal)
+    assert re.search(r"random +\+ ", terminal)
+    assert [entry["signed"] for entry in page_data(board)["entries"]] == [each.meaning.signed for each in board.entries]
+    assert page_data(board)["strength"] == "weak"
+
+
 @pytest.fixture
 def folder(board: Scoreboard, tmp_path: Path) -> Path:
     (tmp_path / "texts.html").write_text(texts_page(board), encoding="utf-8")
@@ -186,6 +214,11 @@ def test_the_page_answers_at_once(browser: Any, folder: Path, board: Scoreboard,
     assert tab.locator("#ranking .rank").all_text_contents() == ranks
     assert tab.locator("#games svg").count() == 2
     assert tab.locator("#pareto circle").count() == 6, "two entries came from elsewhere and do not say what they cost"
+    assert tab.locator("#sets tbody tr").count() == len(board.ranking("set_of_best").standings)
+    assert tab.locator("#ways tbody tr").count() == len(board.entries)
+    assert "correlate at τ" in tab.text_content("#ways-note")
+    assert tab.locator("#ranking .best").count() == len(board.entries)
+    assert "the best order of each text’s words" in tab.text_content("#ranking-note")
     tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert [found["id"] for found in Axe().run(tab).response["violations"]] == []
     context.close()

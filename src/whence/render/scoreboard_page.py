@@ -13,7 +13,7 @@ from whence.render.shell import finite, shell
 from whence.render.visible import shortened, visible
 from whence.render.wording import options_words
 from whence.scoreboard.board import CURVES, GRID, Scoreboard
-from whence.scoreboard.second_way import SECOND, two_rankings
+from whence.scoreboard.second_way import SECOND, WAYS, two_rankings
 from whence.scoreboard.verdict import passes_of
 
 SCHEMA = "whence.scoreboard_page/2"
@@ -92,7 +92,8 @@ def _ways(board: Scoreboard) -> dict[str, Any] | None:
     both = two_rankings(board)
     if both is None:
         return None
-    names = [visible(str(board.settings.get(way, "")).replace("_", " ")) for way in ("hide", "second_hide")]
+    ways = [str(board.settings.get(way, "")) for way in ("hide", "second_hide")]
+    names = [visible(WAYS.get(way, way)) for way in ways]
     tau = [finite(value, 6) for value in (both.tau.mean, both.tau.low, both.tau.high)]
     return {"names": names, "metrics": [HEADLINE, SECOND], "tau": tau}
 

@@ -21,6 +21,11 @@ from whence.scoreboard.trial import Entrant, Trial
 
 SECOND = "second_faithfulness"
 _POINTS = Points(GRID)
+WAYS = {
+    "mask_and_attention": "mask and attention", "attention": "attention alone", "mask": "the mask alone",
+    "pad": "padding", "zero": "zeros", "delete": "deletion",
+}  # fmt: skip
+"""What words are hidden by, in words."""
 _PREFERRED = ("delete", "mask", "attention", "pad", "zero")
 
 

@@ -12,7 +12,7 @@ from whence.metrics.confidence import FEW_TEXTS
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.controls import RANDOM, SINGLE_EFFECTS
 from whence.scoreboard.ranking import Ranking
-from whence.scoreboard.second_way import SECOND, two_rankings
+from whence.scoreboard.second_way import SECOND, WAYS, two_rankings
 
 MANY_TEXTS = 200  # from so many on evidence may be strong
 MANY_TIMES = 3  # cheaper: worth a sentence
@@ -157,7 +157,7 @@ def _second_way(board: Scoreboard, best: str) -> Iterator[str]:
     both = two_rankings(board)
     if both is None:
         return
-    way = str(board.settings.get("second_hide", "another way")).replace("_", " ")
+    way = _way(board, "second_hide")
     yield (
         f"With words hidden by {way} instead, the ranking of the methods correlates with this one at τ "
         f"{both.tau.mean:.2f} [{both.tau.low:.2f}, {both.tau.high:.2f}]."
@@ -290,8 +290,13 @@ def _caveat(board: Scoreboard) -> Iterator[str]:
         yield f"{board.n_texts} texts are few: the intervals are wide, and rough."
     yield (
         f"This holds for {board.model.id} on texts like these {board.n_texts}, with words hidden by "
-        f"{str(board.settings.get('hide', 'masking')).replace('_', ' ')}."
+        f"{_way(board, 'hide')}."
     )
+
+
+def _way(board: Scoreboard, setting: str) -> str:
+    name = str(board.settings.get(setting, "masking"))
+    return WAYS.get(name, name)
 
 
 def _cheapest(board: Scoreboard, names: Sequence[str]) -> str:
