@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Memory = list[dict[bytes, tuple[float, float, float]]]
 """What was said before of each text, by set: the probability of the decision, whether it is the same, and the class."""
 
-_WHOLE = b"whole"
+_WHOLE = b""  # no set is called so, unless a text has nothing that may go, and then it is the whole text
 _MICRO_BATCHES_AT_A_TIME = 32  # texts are taken together until their sets fill so many: enough to sort by length
 
 
@@ -166,7 +166,7 @@ def _told(
     found = np.stack([answers.probability, same, answers.said[:, 0]], axis=1).astype(float).tolist()
     ends = np.cumsum([len(asked.keep) for asked in batch])
     for row, (asked, end) in enumerate(zip(batch, ends, strict=True)):
-        asked.known[_WHOLE] = (float(masked.whole.probability[row]), 1.0, 0.0)
+        asked.known[_WHOLE] = (float(masked.whole.probability[row]), 1.0, float(masked.whole.said[row, 0]))
         asked.known.update(zip(asked.new, map(tuple, found[end - len(asked.new) : end]), strict=True))
         yield asked.index, asked.told(gold)
 

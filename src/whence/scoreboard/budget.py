@@ -37,7 +37,7 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
 
 FEW = 30  # texts: with fewer a board is there before its cost could be told
 LONG = 300  # seconds on a CPU: longer is said beforehand
-_TIMED = 64  # passes
+_TIMED = (64, 2_048)  # passes, at least and at most: as many as fill a batch
 
 
 def spending(
@@ -81,8 +81,8 @@ class Estimate:
 
 def seconds_of_a_pass(model: LayeredModel, encoding: Encoding, hiding: Hiding, batch_tokens: int) -> float:
     """Measured on random halves of a text, asked about as in the games; the first time warms the machine up."""
-    n_tokens = int(may_go(encoding).sum())
-    sets: Bool[np.ndarray, "set word"] = np.random.default_rng(0).random((_TIMED, n_tokens)) < 0.5
+    n_passes = int(np.clip(batch_tokens // len(encoding), *_TIMED))
+    sets: Bool[np.ndarray, "set word"] = np.random.default_rng(0).random((n_passes, int(may_go(encoding).sum()))) < 0.5
     for _ in range(2):
         started = time.perf_counter()
         list(ask(model, [encoding], lambda _: sets, hiding=hiding, batch_tokens=batch_tokens))
