@@ -52,6 +52,7 @@ class Stack:
         self.blocks = tuple(dict.fromkeys(blocks))
         self.n_layers = n_layers
         self.beside = tuple(beside)
+        self._called = {block: next(iter(inspect.signature(block.forward).parameters)) for block in self.blocks}
         self.seen = False
         self.carries = False
         self._others_returned: int | None = None  # values a block returns beside its state; None: a bare tensor
@@ -201,8 +202,7 @@ class Stack:
     @contextmanager
     def _wrapped(self, run: Callable[..., Any]) -> Iterator[None]:
         """Inside, in this thread, every block's forward goes through `run`, which is told how the state is called."""
-        names = {block: next(iter(inspect.signature(block.forward).parameters)) for block in self.blocks}
-        with forwards_through(self.blocks, lambda block, *call: run(*call, names[block])):
+        with forwards_through(self.blocks, lambda block, *call: run(*call, self._called[block])):
             yield
 
 
