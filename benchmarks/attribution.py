@@ -367,12 +367,13 @@ def orders_of(model: whence.LayeredModel, text: str) -> list[list[int]]:
 
 
 def batches(model: whence.LayeredModel, lengths: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Rows of the given lengths in whence's own batches, all attended to: no explanation, only passes."""
+    """Rows of the given lengths in whence's own batches, padded as texts are: no explanation, only passes."""
     budget = 65_536 if model.device.type == "cuda" else 2_048
     found = []
     for batch in batching.micro_batches(sorted(lengths), int, budget):
         ids = torch.full((len(batch), max(batch)), 5, device=model.device)
-        found.append((ids, torch.ones_like(ids)))
+        mask = torch.arange(max(batch)) < torch.tensor(batch)[:, None]
+        found.append((ids, mask.long().to(model.device)))
     return found
 
 
