@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    versions = {name: version(name) for name in ("torch", "transformers", "captum", "whence")}
     model = whence.load(options.model)
     model.module.to(options.device).eval()
     texts = sentences(options.sentences)
@@ -93,8 +94,7 @@ def main() -> None:
         "hardware": torch.cuda.get_device_name()
         if options.device != "cpu"
         else f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "versions": {name: version(name) for name in ("torch", "transformers", "captum")}
-        | {"whence": version("whence")},
+        "versions": versions,
     }
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -53,6 +53,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    versions = {name: version(name) for name in ("torch", "transformers", "captum", "whence")}
     model = whence.load(options.model)
     model.module.to(options.device).eval()
     texts = (short := [review["text"] for review in reviews()]) * (options.sentences // len(short) + 1)
@@ -78,7 +79,7 @@ def main() -> None:
         "hardware": torch.cuda.get_device_name()
         if options.device != "cpu"
         else f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "versions": {name: version(name) for name in ("torch", "transformers", "captum", "whence")},
+        "versions": versions,
     }  # fmt: skip
     show(report)
     if options.out:
