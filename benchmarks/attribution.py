@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    versions = {name: version(name) for name in ("torch", "transformers", "captum", "whence")}
     model = whence.load(options.model)
     model.module.to(options.device).eval()
     texts = sentences(options.sentences)
@@ -93,8 +94,7 @@ def main() -> None:
         "hardware": torch.cuda.get_device_name()
         if options.device != "cpu"
         else f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "versions": {name: version(name) for name in ("torch", "transformers", "captum")}
-        | {"whence": version("whence")},
+        "versions": versions,
     }
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -367,12 +367,13 @@ def orders_of(model: whence.LayeredModel, text: str) -> list[list[int]]:
 
 
 def batches(model: whence.LayeredModel, lengths: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Rows of the given lengths in whence's own batches, all attended to: no explanation, only passes."""
+    """Rows of the given lengths in whence's own batches, padded as texts are: no explanation, only passes."""
     budget = 65_536 if model.device.type == "cuda" else 2_048
     found = []
     for batch in batching.micro_batches(sorted(lengths), int, budget):
         ids = torch.full((len(batch), max(batch)), 5, device=model.device)
-        found.append((ids, torch.ones_like(ids)))
+        mask = torch.arange(max(batch)) < torch.tensor(batch)[:, None]
+        found.append((ids, mask.long().to(model.device)))
     return found
 
 

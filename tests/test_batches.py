@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tiny_models
@@ -9,6 +11,7 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.overrides import TorchFunctionMode
 
 import whence
 from whence.engine.play import hiding_game, revealing_game
@@ -52,6 +55,44 @@ def test_texts_encoded_at_once_are_what_the_tokenizer_says_of_each(family: str) 
         assert [token.text for token in encoding.tokens] == tokenizer.convert_ids_to_tokens(whole["input_ids"])
         assert encoding.cut == len(tokenizer(text, pair, verbose=False)["input_ids"]) - len(encoding)
     assert [bool(encoding.cut) for encoding in found] == [False, True, False, True]
+
+
+class Waits(TorchFunctionMode):
+    """Counts what would make Python wait for a GPU: numbers of a tensor that are asked for."""
+
+    asked = ("tolist", "item", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__float__", "__index__")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.counted += getattr(func, "__name__", "") in self.asked
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["integrated_gradients", "occlusion", "leave_one_out", "shapley", "smooth_grad", "lime", "kernel_shap",
+     "gradient_shap"],
+)  # fmt: skip
+def test_a_gpu_is_waited_for_once_a_call_and_not_once_a_forward(method: str) -> None:
+    model, text = tiny_models.tiny("bert"), tiny_models.TEXTS[1]
+    whence.explain(model, text, method)  # what is looked at the first time is known then
+    inputs = model.collate([model.encode(text)])
+    with Waits() as own:
+        model.run(inputs)
+    forwards, waits = [], []
+    for batch_tokens in (4_096, len(inputs.encodings[0])):
+        calls: list[None] = []
+        hook = model.module.register_forward_hook(lambda *_, calls=calls: calls.append(None))
+        with Waits() as found:
+            whence.explain(model, text, method, batch_tokens=batch_tokens)
+        hook.remove()
+        forwards.append(len(calls))
+        waits.append(found.counted - own.counted * len(calls))
+    assert forwards[1] > forwards[0] + 3
+    assert waits[1] == waits[0]
 
 
 @settings(deadline=None)

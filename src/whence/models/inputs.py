@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -103,10 +103,8 @@ class Inputs:
     @property
     def special(self) -> Bool[Tensor, "batch token"]:
         """Which tokens the tokenizer added; padding counts too."""
-        special = torch.ones(self.mask.shape, dtype=torch.bool)
-        for row, encoding in enumerate(self.encodings):
-            special[row, : len(encoding)] = torch.tensor([token.special for token in encoding.tokens])
-        return special.to(self.mask.device)
+        flags = [token.special for encoding in self.encodings for token in encoding.tokens]
+        return torch.ones_like(self.mask).masked_scatter(self.mask, torch.tensor(flags).to(self.mask.device))
 
     def rows(self, rows: Int[Tensor, " row"], numbers: Sequence[int] | None = None) -> Inputs:
         """The given rows, in that order, repeats allowed, without padding that none of them needs.
@@ -139,15 +137,18 @@ def collate(
     if padding is None:
         used = {token.id for encoding in encodings for token in encoding.tokens}
         padding = next(number for number in range(len(used) + 1) if number not in used)
-    length = max(len(encoding) for encoding in encodings)
+    lengths = torch.tensor([len(encoding) for encoding in encodings])
+    mask = torch.arange(int(lengths.max())) < lengths[:, None]
 
-    def padded(rows: Sequence[Sequence[int]], filler: int) -> Tensor:
-        return torch.tensor([[*row, *[filler] * (length - len(row))] for row in rows], device=device)
+    def padded(rows: Iterable[Iterable[int]], filler: int) -> Tensor:
+        whole = torch.full(mask.shape, filler)
+        whole[mask] = torch.tensor([number for row in rows for number in row])
+        return whole.to(device)
 
     return Inputs(
         tuple(encodings),
         padded([encoding.ids for encoding in encodings], padding),
-        padded([[1] * len(encoding) for encoding in encodings], 0).bool(),
+        mask.to(device),
         {name: padded([encoding.features[name] for encoding in encodings], 0) for name in encodings[0].features},
         None if read_at is None else torch.tensor(read_at, device=device),
     )
