@@ -146,7 +146,7 @@ class Deletion:
             try:
                 past = self._past(self._texts(torch.tensor([row])), begin)
                 _CONTINUES[model] = not differ(plain, self._run(_behind(both, begin, past), keep[:, begin:]))
-            except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+            except (AssertionError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
                 _CONTINUES[model] = False
         return _CONTINUES[model]
 
