@@ -140,7 +140,8 @@ def run(name: str, data_dir: Path, device: str, steps: int | None) -> dict[str, 
             ]
     found = faithfulness(model, judged, scores)
     return {
-        "run": name, **about, "faithfulness": found, "mean": {part: float(np.mean(each)) for part, each in found.items()},
+        "run": name, **about, "faithfulness": found,
+        "mean": {part: float(np.mean(each)) for part, each in found.items()},
         "seconds_in_all": time.perf_counter() - started, "device": _device(device),
     }  # fmt: skip
 
@@ -166,4 +167,4 @@ if __name__ == "__main__":
             {part: round(mean, 4) for part, mean in record["mean"].items()},
             f"{record['seconds_in_all']:.0f} s",
             flush=True,
-        )  # noqa: E501
+        )

@@ -29,6 +29,7 @@ from whence.cli.arguments import (
     UnitName,
     Words,
     known_methods,
+    methods_of,
     parse_options,
     parse_settings,
     parse_target,
@@ -67,7 +68,8 @@ def explain(
         check_page(html)
         settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
-        method = known_methods([method or "diffmask"] if method or probes else [])[0]
+        asked = method or (methods_of(probes)[0] if probes else None)
+        method = known_methods([asked] if asked else [])[0]
         loaded = load_model(model, task, revision, head, trust=trust)
         wanted = parse_target(loaded.reading.labels, target, against, span, at)
         sources = [text if pair is None else (text, pair) for text in given]

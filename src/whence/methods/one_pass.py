@@ -82,7 +82,7 @@ def _told(question: Question, probes: TrainedShares | str | Path | None) -> tupl
             f"give scale={shares.scale!r}, or fit probes with scale={question.selection.scale!r}",
         )
     told = shares.told(question.model, question.inputs, question.states, question.selection, question.batch_tokens)
-    question.forwards += told.passes.cpu()
+    question.forwards += told.passes
     return shares, told
 
 
@@ -153,7 +153,7 @@ METHOD = Method(
     one_pass,
     Meaning(
         "one-pass share",
-        "how much of all that tokens do for and against the target is this one's doing: the mean of two foretold shares",
+        "how much of all that tokens do for and against the target is this one's doing, the mean of two accounts",
         signed=True,
         additive=True,
         low=-1.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from whence.probes import folder as folders
 from whence.probes.folder import Contents
 from whence.probes.owner import Owner
 from whence.probes.shares import Shares
-from whence.probes.token_game import BatchPlayers, earned_by_nobody
+from whence.probes.token_game import BatchPlayers, Nobody
 from whence.selection import Selection
 from whence.units import UnitName
 
@@ -127,6 +127,7 @@ class ModelShares:
     errors: ErrorScale
     familiar: Familiar
     owner: Owner
+    nobody: Nobody = field(default_factory=Nobody, compare=False, repr=False)
 
     def told(
         self, model: LayeredModel, inputs: Inputs, states: States, selection: Selection, batch_tokens: int
@@ -140,7 +141,7 @@ class ModelShares:
                 {layer: states.at(layer).detach().float() for layer in network.layers},
                 inputs.mask, selection.indices, label_words(model, network, selection),
             )  # fmt: skip
-            nobody, passes = earned_by_nobody(model, inputs, selection, players, batch_tokens)
+            nobody, passes = self.nobody.earned(model, inputs, selection, players, batch_tokens)
             everybody = selection.parts(states.logits.detach(), inputs.mask)
             shapley = players.efficient(raw[0], everybody - nobody)
         return Learned(shapley, torch.where(players.free[:, None], raw[1], 0.0), players, passes)
@@ -154,11 +155,10 @@ class ModelShares:
     def read(cls, contents: Contents) -> ModelShares:
         config = contents.config
         weights = dict(contents.weights)
-        familiar = Familiar(
-            *(weights.pop(f"familiar.{name}") for name in ("centre", "directions", "scales")), **config["familiar"]
-        )
+        centre, directions, scales = (weights.pop(f"familiar.{name}") for name in ("centre", "directions", "scales"))
+        familiar = Familiar(centre, directions, scales, **config["familiar"])
         with torch.device("meta"):  # random weights would be drawn only to be replaced
-            network = Shares({layer: width for layer, width in config["widths"]}, **config["network"])
+            network = Shares(dict(config["widths"]), **config["network"])
         network.load_state_dict(weights, assign=True)
         return cls(
             network.requires_grad_(False).eval(), config["units"], config["scale"], config["both"],
@@ -191,7 +191,8 @@ def label_words(
     """The embeddings of the labels asked about, where these are words."""
     if network.n_labels is not None:
         return None
-    return model.embed(selection.indices[..., 1].flatten(1)).unflatten(1, selection.indices.shape[1:3]).float()
+    labels = selection.indices[..., 1]
+    return model.embed(labels.flatten(1)).float().reshape(*labels.shape, -1)
 
 
 def layers_to_read(model: LayeredModel, most: int = 8) -> Sequence[Layer]:

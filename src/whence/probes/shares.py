@@ -97,8 +97,8 @@ class Block(nn.Module):
     def forward(
         self, hidden: Float[Tensor, "batch token width"], seen: Bool[Tensor, "batch 1 1 token"] | None
     ) -> Float[Tensor, "batch token width"]:
-        each = self.joint(_normed(hidden)).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
-        mixed = scaled_dot_product_attention(*each, attn_mask=seen).transpose(1, 2).flatten(2)
+        query, key, value = self.joint(_normed(hidden)).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
+        mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen).transpose(1, 2).flatten(2)
         hidden = hidden + self.out(mixed)
         changed: Tensor = hidden + self.outer(gelu(self.inner(_normed(hidden))))
         return changed

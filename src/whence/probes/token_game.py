@@ -1,14 +1,16 @@
-"""The game whose Shapley values are learnt: tokens (or words) come and go, and the target is what they earn together."""
+"""The game whose Shapley values are learnt: tokens (or words) come and go; the target is what they earn together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from whence.models.batching import micro_batches, reads_padding
+from whence.models.fingerprint import is_changed_on_purpose
 from whence.models.hiding import usual_stand_in
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
@@ -18,6 +20,9 @@ from whence.units import UnitName
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
+
+SMALL = 1_024  # numbers of an output that is remembered
+MOST_REMEMBERED = 4_096
 
 
 @dataclass(frozen=True)
@@ -108,54 +113,72 @@ def earned(
             length = one.ids.shape[1]
             words = model.embed(one.ids)
             at_once = max(1, batch_tokens // (len(batch) * length))
-            for sets in torch.arange(n_sets, device=present.device).split(at_once):
-                here = present[some[:, None], sets, :length, None]
-                numbers = [row for row in range(len(batch)) for _ in range(len(sets))]
+            for start in range(0, n_sets, at_once):
+                sets = slice(start, min(start + at_once, n_sets))
+                here = present[some, sets, :length, None]
+                numbers = [row for row in range(len(batch)) for _ in range(sets.stop - start)]
                 rows = torch.tensor(numbers, device=present.device)
-                part = one if len(sets) == 1 else one.rows(rows, numbers)
+                part = one.rows(rows, numbers)
                 logits = model.resume("embeddings", torch.where(here, words[:, None], nobody).flatten(0, 1), part)
                 told = selection.rows(some[rows]).parts(logits, part.mask)
-                found[some[:, None], sets] = told.unflatten(0, (len(batch), len(sets)))
+                found[some, sets] = told.reshape(len(batch), sets.stop - start, -1)
     return found
 
 
-def earned_by_nobody(
-    model: LayeredModel, inputs: Inputs, selection: Selection, players: BatchPlayers, batch_tokens: int
-) -> tuple[Float[Tensor, "batch part"], Int[Tensor, " batch"]]:
-    """What each target is when no player is there, and the passes each text cost: texts that then look alike share one.
+@dataclass(frozen=True, eq=False)
+class Nobody:
+    """What a model says of texts without any player: texts that then look alike, most often by their length, share it.
 
-    A text of which only the special tokens are left is told from another by its length alone, most often.
+    Outputs are remembered as long as they are small, so that a new text costs no pass of its own.
     """
-    left = torch.where(players.free, -1, inputs.ids)
-    columns = [left, *inputs.features.values()]
+
+    remembered: dict[bytes, Tensor] = field(default_factory=dict)
+
+    def earned(
+        self, model: LayeredModel, inputs: Inputs, selection: Selection, players: BatchPlayers, batch_tokens: int
+    ) -> tuple[Float[Tensor, "batch part"], Int[Tensor, " batch"]]:
+        """What each part of each text's target is then, and the passes that each text cost."""
+        looks = _looks(inputs, players, model)
+        known = {} if is_changed_on_purpose(model.module) or inputs.reference is not None else self.remembered
+        first = {look: row for row, look in reversed(list(enumerate(looks)))}
+        new = sorted(row for look, row in first.items() if look not in known)
+        found = {looks[row]: logits for row, logits in _empty_logits(model, inputs, new, players, batch_tokens)}
+        logits = {look: found[look] if look in found else known[look] for look in first}
+        if found and next(iter(found.values())).numel() <= SMALL and len(known) + len(found) <= MOST_REMEMBERED:
+            known |= found
+        order = {look: index for index, look in enumerate(logits)}
+        alike = torch.tensor([order[look] for look in looks], device=inputs.ids.device)
+        passes = torch.zeros(len(inputs), dtype=torch.long)
+        passes[new] = 1
+        return selection.parts(torch.stack(list(logits.values()))[alike], inputs.mask), passes
+
+
+def _looks(inputs: Inputs, players: BatchPlayers, model: LayeredModel) -> list[bytes]:
+    """All that is left of each text when no player is there."""
+    kind = f"{model.device} {next(model.stack.embedding.parameters()).dtype}"
+    columns = [torch.where(players.free, -1, inputs.ids), *inputs.features.values()]
     if inputs.read_at is not None:
-        columns.append(inputs.read_at[:, None])
+        columns.append(inputs.read_at[:, None].expand_as(inputs.ids))
     if inputs.reference is not None:  # and what it is compared with
-        columns.append(torch.arange(len(inputs), device=left.device)[:, None])
-    _, alike = torch.unique(torch.cat([*columns, inputs.mask.long()], dim=1), dim=0, return_inverse=True)
-    rows = torch.arange(len(inputs), device=left.device)
-    first = torch.full((int(alike.max()) + 1,), len(inputs), device=left.device).scatter_reduce_(0, alike, rows, "amin")
-    logits = _empty_logits(model, inputs, first, players, batch_tokens)
-    passes = torch.zeros(len(inputs), dtype=torch.long, device=left.device)
-    passes[first] = 1
-    return selection.parts(logits[alike], inputs.mask), passes
+        columns.append(torch.arange(len(inputs), device=inputs.ids.device)[:, None].expand_as(inputs.ids))
+    table = torch.stack(columns, dim=2).cpu().numpy()
+    if model.reading.per_token:  # an output as long as the batch is wide
+        kind += f" {inputs.ids.shape[1]}"
+    return [kind.encode() + row[: len(text)].tobytes() for row, text in zip(table, inputs.encodings, strict=True)]
 
 
 def _empty_logits(
-    model: LayeredModel, inputs: Inputs, rows: Int[Tensor, " row"], players: BatchPlayers, batch_tokens: int
-) -> Float[Tensor, "row *token label"]:
+    model: LayeredModel, inputs: Inputs, rows: Sequence[int], players: BatchPlayers, batch_tokens: int
+) -> Iterator[tuple[int, Float[Tensor, "*token label"]]]:
     nobody, width = absent_word(model), inputs.ids.shape[1]
-    lengths = [len(inputs.encodings[row]) for row in rows.tolist()]
     equal = reads_padding(model, inputs.encodings)
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    found: dict[int, Tensor] = {}
+    length = lambda row: len(inputs.encodings[row])  # noqa: E731
     with model.held(), torch.no_grad():
-        for batch in micro_batches(order, lengths.__getitem__, batch_tokens, equal=equal):
-            some = rows[torch.tensor(batch, device=rows.device)]
-            part = inputs.rows(some)
+        for batch in micro_batches(sorted(rows, key=length), length, batch_tokens, equal=equal):
+            some = torch.tensor(batch, device=inputs.ids.device)
+            part = inputs.rows(some, batch)
             gone = players.free[some, : part.ids.shape[1], None]
             logits = model.resume("embeddings", torch.where(gone, nobody, model.embed(part.ids)), part)
-            if logits.ndim == 3 and logits.shape[1] == part.ids.shape[1]:  # an answer for each token
+            if model.reading.per_token:
                 logits = torch.nn.functional.pad(logits, (0, 0, 0, width - logits.shape[1]))
-            found |= dict(zip(batch, logits, strict=True))
-    return torch.stack([found[index] for index in range(len(lengths))])
+            yield from zip(batch, logits, strict=True)

@@ -18,7 +18,7 @@ from whence.models.batching import batches
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 from whence.probes.shapley import NINETY, ErrorScale, Familiar, ModelShares, error_features, mean_states
-from whence.probes.token_game import earned, earned_by_nobody
+from whence.probes.token_game import earned
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -71,7 +71,7 @@ def check(
         none = torch.zeros(inputs.ids.shape, device=model.device)
         selection = asked(model, inputs, states.logits, shares.scale, none)
         told = shares.told(model, inputs, states, selection, batch_tokens)
-        nobody, _ = earned_by_nobody(model, inputs, selection, told.players, batch_tokens)
+        nobody, _ = shares.nobody.earned(model, inputs, selection, told.players, batch_tokens)
         for row, index in enumerate(batch):
             n = int(told.players.number[row])
             sets, solve = sampled(np.array(permutations(generator(seed, "orders", index), n, orders)))
@@ -111,7 +111,8 @@ def error_scale(checked: Sequence[Checked]) -> ErrorScale:
     own = np.sqrt(max(1 - chance, 0.1))
     weights, *_ = np.linalg.lstsq(x, np.log(own * off + 1e-6), rcond=None)
     spread = float(np.quantile(own * off / np.exp(x @ weights), 0.9))
-    return ErrorScale(*weights.tolist(), spread)
+    constant, own_size, mean_size, players = weights.tolist()
+    return ErrorScale(constant, own_size, mean_size, players, spread)
 
 
 def calibrated(checked: Sequence[Checked], errors: ErrorScale, orders: int) -> Calibration:

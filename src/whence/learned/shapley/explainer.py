@@ -115,8 +115,7 @@ class ShapleyProbes:
                 def after_step() -> None:
                     report("fit", training.step, training.last_step)
                     if watch is not None:
-                        last = training.history[-1] if training.history else None
-                        watch(Standing(training.step, training.last_step, training.seconds, *learner.running, last))
+                        watch(_standing(training, learner))
 
                 training.run(path, after_step)
             self.fitted_ = _judged(training, network.requires_grad_(False).eval(), recipe, scale, gathered, budget)
@@ -172,6 +171,12 @@ class ShapleyProbes:
         if self.fitted_ is None:
             return "<ShapleyProbes, not trained>"
         return f"<ShapleyProbes of {self.fitted_.model.id}>"
+
+
+def _standing(training: Training, learner: ShapleyLearner) -> Standing:
+    loss, held_still_loss = learner.running
+    last = training.history[-1] if training.history else None
+    return Standing(training.step, training.last_step, training.seconds, loss, held_still_loss, last)
 
 
 def _texts_per_step(texts: Texts, recipe: Recipe) -> int:

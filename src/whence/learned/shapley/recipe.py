@@ -67,8 +67,6 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "whence": Recipe(),
-    "quick": Recipe(
-        width=96, blocks=1, pairs=4, step_tokens=1_600, steps=600, warm_up=60, checked_texts=48, checked_orders=40
-    ),
+    "quick": Recipe(pairs=4, step_tokens=1_600, steps=2_400, warm_up=200, checked_texts=64, checked_orders=40),
 }
 """By name: "whence" for a GPU, "quick" for a processor of few cores, at a lower quality that the fit states."""
