@@ -103,7 +103,7 @@ def test_a_metric_of_peoples_marks() -> None:
 def test_a_metric_takes_up_finished_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store keeps what the model said, so that another metric costs no pass through it."""
     first = board_with(metrics=["sufficiency"], folder=tmp_path)
-    monkeypatch.setattr("whence.scoreboard.protocol.answered", lambda *_, **__: pytest.fail("asked again"))
+    monkeypatch.setattr("whence.scoreboard.games.answered", lambda *_, **__: pytest.fail("asked again"))
     again = board_with(metrics=["sufficiency", OWN], folder=tmp_path)
     np.testing.assert_array_equal(again.values["sufficiency"], first.values["sufficiency"])
     assert np.isfinite(again.values["first_tenth"]).all()

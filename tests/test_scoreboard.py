@@ -253,7 +253,7 @@ def test_ties_are_said_to_be_ties() -> None:
     given = {name: explained(TEXTS) for name in ("one", "two", "three")} | {"reverse": explained(TEXTS, -1.0)}
     found = evaluate(weighted_words(), TEXTS, methods=[], explanations=given, metrics=["sufficiency"])
     assert {place.name: place.ranks for place in found.ranking().standings} == {
-        "one": (1, 3), "two": (1, 3), "three": (1, 3), "reverse": (4, 4), "random": (0, 0), "oracle": (0, 0),
+        "one": (1, 3), "two": (1, 3), "three": (1, 3), "reverse": (4, 4), "random": (0, 0), "single_effects": (0, 0),
     }  # fmt: skip
     assert found.verdict.believe == ("one", "two", "three")
     assert any(reason.startswith("A tie: two and three") for reason in found.verdict.reasons)
@@ -396,7 +396,7 @@ def test_words_from_elsewhere_meet_the_models_pieces(bert: whence.LayeredModel) 
         ({"methods": ["shaply"]}, UnknownNameError, "unknown method 'shaply'"),
         ({"methods": "shapley"}, UsageError, "methods is 'shapley'"),
         ({"methods": []}, UsageError, "no method is left"),
-        ({"methods": {"oracle": "gradient"}}, UsageError, "name of a control"),
+        ({"methods": {"single_effects": "gradient"}}, UsageError, "name of a control"),
         ({"metrics": ["beauty"]}, UnknownNameError, "unknown metric 'beauty'"),
         ({"labels": ["yes"]}, UsageError, "1 labels for 12 texts"),
         ({"rationales": [None]}, UsageError, "1 rationales for 12 texts"),
@@ -485,7 +485,7 @@ def test_finished_work_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Mon
     }
     first = evaluate(weighted_words(), TEXTS, **settings)
     calls = calls_of(monkeypatch)
-    monkeypatch.setattr("whence.scoreboard.protocol.answered", lambda *_, **__: pytest.fail("played again"))
+    monkeypatch.setattr("whence.scoreboard.games.answered", lambda *_, **__: pytest.fail("played again"))
     again = evaluate(weighted_words(), TEXTS, **settings)
     assert sorted(calls) == ["gradient_x_input of 1", "leave_one_out of 1", "random of 12"]
     assert {**again.to_dict(), "seconds": 0} == {**first.to_dict(), "seconds": 0}
@@ -582,7 +582,9 @@ def test_a_flipped_bit_never_gives_another_board(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"methods": ["gradient_x_input"], "layer": "embeddings", "folder": tmp_path}
     evaluate(weighted_words(), TEXTS[:3], **settings)
     files = sorted((tmp_path / "work").iterdir())
-    assert {file.name.split("-")[0] for file in files} == {"scores", "answers", "stability", "randomised"}
+    assert {file.name.split("-")[0] for file in files} == {
+        "scores", "answers", "bounds", "sets", "values", "stability", "randomised",
+    }  # fmt: skip
     for file in files:
         whole = file.read_bytes()
         file.write_bytes(whole[:-2] + bytes([whole[-2] ^ 4]) + whole[-1:])
@@ -659,6 +661,6 @@ def test_a_model_without_a_decision_has_none() -> None:
 def test_all_methods_that_a_model_allows_by_default(bert: whence.LayeredModel) -> None:
     found = evaluate(bert, TINY_TEXTS[:1], metrics=["shape"])
     named = {entry.name for entry in found.entries} | set(found.left_out)
-    assert named == set(whence.METHODS) | {"oracle"}
+    assert named == set(whence.METHODS) | {"single_effects"}
     assert "diffmask" in found.left_out, "which has no probes for this model"
     assert len(found.entries) >= 15

@@ -31,7 +31,10 @@ def script(name: str) -> ModuleType:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
-    given: dict[str, Any] = {"layer": "embeddings", "explanations": {"reverse": explained(TEXTS, -1.0)}}
+    given: dict[str, Any] = {
+        "layer": "embeddings", "explanations": {"reverse": explained(TEXTS, -1.0)},
+        "options": {"shapley": {"samples": 4}},
+    }  # fmt: skip
     methods: dict[str, Any] = {"shapley": "shapley", "length": of_tokens(length, "length")}
     sst2 = evaluate(weighted_words(), TEXTS, methods=methods, metrics=["sufficiency", "randomisation", "cost"], **given)
     decoder = evaluate(weighted_words(), TEXTS, methods=["shapley"], metrics=["forwards", "backwards"], **given)

@@ -98,9 +98,9 @@ def test_passes_are_counted_alike_by_page_terminal_and_verdict(board: Scoreboard
 
 def test_the_texts_open_on_what_is_believed_and_end_with_the_controls(board: Scoreboard) -> None:
     names = [method["name"] for method in data_of(texts_page(board))["methods"]]
-    assert board.verdict.believe[0] != "oracle"
+    assert board.verdict.believe[0] != "single_effects"
     assert names[: len(board.verdict.believe)] == list(board.verdict.believe)
-    assert set(names[-2:]) == {"random", "oracle"}
+    assert set(names[-2:]) == {"random", "single_effects"}
     assert len(names) == len(board.entries)
     nothing = replace(board, values={**board.values, "faithfulness": -np.abs(board.values["faithfulness"])})
     assert nothing.verdict.believe == ()
@@ -120,18 +120,18 @@ def test_the_texts_say_what_was_explained(board: Scoreboard) -> None:
 
 def test_the_texts_say_what_was_explained_and_open_on_what_is_to_be_believed(board: Scoreboard, tmp_path: Path) -> None:
     said = whence.explain(weighted_words(), TEXTS, "leave_one_out")
-    for name in ("leave_one_out", "oracle", HOSTILE):
+    for name in ("leave_one_out", "single_effects", HOSTILE):
         shown = board.explanations(name)
         assert [each.target.description for each in shown] == ["yes"] * len(TEXTS)
         assert [each.target.scale for each in shown] == ["logit"] * len(TEXTS)
         assert [each.target.value for each in shown] == pytest.approx([each.target.value for each in said])
-    assert board.explanations("oracle")[0].target.value != 0
+    assert board.explanations("single_effects")[0].target.value != 0
     board.save(tmp_path)
     assert Scoreboard.load(tmp_path).texts == board.texts
     methods = dict.fromkeys(re.findall(r'"name":"(\w+)"', texts_page(replace(board, left_out={}))))
     names = [name for name in methods if name in {entry.name for entry in board.entries}]
     assert names[0] == next(name for name in board.verdict.believe)
-    assert set(names[-2:]) == {"oracle", "random"}
+    assert set(names[-2:]) == {"single_effects", "random"}
 
 
 def test_a_board_of_before_still_loads(board: Scoreboard, tmp_path: Path) -> None:
@@ -154,6 +154,34 @@ def test_a_board_of_before_still_loads(board: Scoreboard, tmp_path: Path) -> Non
     assert again.kinds["sufficiency"] is board.kinds["sufficiency"]
     assert again.verdict == board.verdict
     assert again._repr_html_().startswith("<iframe")
+
+
+def test_a_board_without_bounds_sets_and_a_second_way_still_loads(board: Scoreboard, tmp_path: Path) -> None:
+    """Its control promised too much; it does not say how layers were chosen, nor how strong its evidence is."""
+    groups = ("bounds", "second_hiding", "sets", "sizes")
+    kinds = {name: kind for name, kind in board.kinds.items() if kind.group not in groups}
+    settings = {name: value for name, value in board.settings.items() if name not in ("second_hide", "beam", "budget")}
+    replace(board, kinds=kinds, values={name: board.values[name] for name in kinds}, settings=settings).save(tmp_path)
+    data = json.loads((tmp_path / "scoreboard.json").read_text())
+    for entry in data["entries"]:
+        del entry["chosen_on"], entry["stability"]
+        entry["name"] = "oracle" if entry["name"] == "single_effects" else entry["name"]
+    del data["verdict"]["strength"]
+    (tmp_path / "scoreboard.json").write_text(json.dumps(data))
+    again = Scoreboard.load(tmp_path)
+    assert again.entries == board.entries
+    assert again.verdict.answer == board.verdict.answer
+    assert page_data(again)["best"] is page_data(again)["ways"] is None
+    assert "norm." not in shown(again)
+
+
+def test_sign_and_strength_are_shown(board: Scoreboard) -> None:
+    terminal = shown(board)
+    assert "(weak evidence: 12 texts)" in terminal
+    assert re.search(r"gradient_x_input +± ", terminal)
+    assert re.search(r"random +\+ ", terminal)
+    assert [entry["signed"] for entry in page_data(board)["entries"]] == [each.meaning.signed for each in board.entries]
+    assert page_data(board)["strength"] == "weak"
 
 
 @pytest.fixture
@@ -186,6 +214,11 @@ def test_the_page_answers_at_once(browser: Any, folder: Path, board: Scoreboard,
     assert tab.locator("#ranking .rank").all_text_contents() == ranks
     assert tab.locator("#games svg").count() == 2
     assert tab.locator("#pareto circle").count() == 6, "two entries came from elsewhere and do not say what they cost"
+    assert tab.locator("#sets tbody tr").count() == len(board.ranking("set_of_best").standings)
+    assert tab.locator("#ways tbody tr").count() == len(board.entries)
+    assert "correlate at τ" in tab.text_content("#ways-note")
+    assert tab.locator("#ranking .best").count() == len(board.entries)
+    assert "the best order of each text’s words" in tab.text_content("#ranking-note")
     tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert [found["id"] for found in Axe().run(tab).response["violations"]] == []
     context.close()
@@ -220,7 +253,12 @@ def test_the_command_writes_the_board_and_goes_on(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert [entry["name"] for entry in found["entries"]] == ["gradient_x_input", "leave_one_out", "random", "oracle"]
+    assert [entry["name"] for entry in found["entries"]] == [
+        "gradient_x_input",
+        "leave_one_out",
+        "random",
+        "single_effects",
+    ]
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {
         "scoreboard.json", "per_text.parquet", "curves.parquet", "scores.parquet", "texts.parquet", "scoreboard.html",
         "texts.html", "run.json", "work",
@@ -252,7 +290,7 @@ def test_the_command_and_python_judge_the_same_texts(tmp_path: Path) -> None:
     lines = [f"a {one} and {other} film" for one in words for other in words]
     file = tmp_path / "reviews.csv"
     file.write_text("text\n" + "\n".join(lines) + "\n")
-    for limit, n_judged, n_held_out in ((20, 20, 16), (40, 39, 10)):
+    for limit, n_judged, n_held_out in ((20, 20, 29), (40, 39, 10)):
         out = tmp_path / str(limit)
         command = ["evaluate", "--data", str(file), "--methods", "gradient_x_input,grad_cam", "--metrics", "cost",
                    "--limit", str(limit), "--out", str(out)]  # fmt: skip

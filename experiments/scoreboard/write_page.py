@@ -29,7 +29,9 @@ TITLES = {
 }
 SHORT = {"sst2": "SST-2", "ag_news": "AG News", "leaves": "SST, words", "decoder": "decoder"}
 COLUMNS = {
-    "faithfulness": "faithfulness", "comprehensiveness": "compr.", "sufficiency": "suff.", "monotonicity": "monot.",
+    "faithfulness": "faithfulness", "naopc": "normalised", "second_faithfulness": "hidden otherwise",
+    "comprehensiveness": "compr.", "sufficiency": "suff.", "monotonicity": "monot.", "set_kept": "set: kept",
+    "set_agreement": "set: agreement", "set_of_best": "set: of the best", "lds": "LDS", "r_squared": "R²",
     "seed_stability": "seeds", "randomisation": "random weights", "auprc": "AUPRC", "forwards": "forwards",
     "backwards": "backwards",
 }  # fmt: skip
@@ -66,7 +68,7 @@ def opening(boards: Mapping[str, Any]) -> list[str]:
             "The methods of whence on models and texts of several kinds, under one protocol. Made by "
             "`experiments/scoreboard/write_page.py` from the files in its folder `results/`. What each column says is "
             "defined in [metrics.md](metrics.md). Ranks that the texts leave open are given as a range; *random* and "
-            "*oracle* are controls. Cost is told in passes; seconds came from machines that did other work beside."
+            "*single_effects* are controls. Cost is told in passes; seconds came from machines that did other work."
         ),
         "",
         *(f"- {SHORT[name]}: {board['verdict']['answer']}" for name, board in boards.items()),
@@ -118,15 +120,18 @@ def section(board: Mapping[str, Any], about: str, picture: str) -> list[str]:
     for reason in verdict["reasons"]:
         lines += bullet(reason)
     columns = [metric for metric in COLUMNS if metric in board["means"]]
-    lines += ["", picture, "", f"| rank | method | layer | {' | '.join(COLUMNS[metric] for metric in columns)} |"]
-    lines.append("|---:|---|---|" + "---:|" * len(columns))
+    heads = " | ".join(COLUMNS[metric] for metric in columns)
+    lines += ["", picture, "", f"| rank | method | layer | {heads} | sign |"]
+    lines.append("|---:|---|---|" + "---:|" * len(columns) + "---|")
+    signs = {entry["name"]: "±" if entry["meaning"]["signed"] else "+" for entry in board["entries"]}
     layers = {entry["name"]: entry["layer"] for entry in board["entries"]}
     for ranked in board["rankings"]["faithfulness"]:
         rank = rank_of(ranked["ranks"]) if ranked["ranks"][0] else ""
         name = ranked["entry"] if ranked["ranks"][0] else f"*{ranked['entry']}*"
         flag = " (ignores the model)" if ranked["ranks"][0] and ranked["entry"] in board["flagged"] else ""
         cells = [cell(board["means"][metric][ranked["entry"]], metric) for metric in columns]
-        lines.append(f"| {rank} | {name}{flag} | {layers[ranked['entry']]} | {' | '.join(cells)} |")
+        sign = signs[ranked["entry"]]
+        lines.append(f"| {rank} | {name}{flag} | {layers[ranked['entry']]} | {' | '.join(cells)} | {sign} |")
     budgets = [
         f"{entry['name']} ({', '.join(f'{option} {value}' for option, value in entry['options'].items())})"
         for entry in board["entries"]

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from whence.errors import WhenceWarning
+from whence.errors import UsageError, WhenceWarning
 from whence.explanation import Explanation
 from whence.methods.explain import explain
 from whence.methods.names import method_named
@@ -81,8 +81,14 @@ def check_same_seed_same_scores(method: str | Method, model: LayeredModel) -> No
 
 
 def check_a_layer_alone_equals_the_layer_among_others(method: str | Method, model: LayeredModel) -> None:
-    """Asking for one layer gives what asking for several gives there."""
+    """Asking for one layer gives what asking for several gives there; a method bound to its layers refuses others."""
     layers = [1, model.n_layers]
+    if method_named(method).method.only_there:
+        try:
+            _explain(model, TEXTS[:1], method, layers=layers)
+        except UsageError:
+            return
+        raise AssertionError("a layer of which the method says nothing was not refused")
     both = _explain(model, TEXTS[:2], method, layers=layers)
     for layer in layers:
         for one, other in zip(_explain(model, TEXTS[:2], method, layers=layer), both, strict=True):

@@ -50,7 +50,15 @@ SomeMethods = Annotated[
 ]
 MetricNames = Annotated[str | None, Option("--metrics", metavar="A,B", help="Metrics or groups; see docs/metrics.md.")]
 LayerName = Annotated[str, Option("--layer", metavar="LAYER", help="best (chosen on held-out texts), each, or one.")]
+BudgetName = Annotated[
+    str,
+    Option("--budget", metavar="full|small", help="small: the dear methods get less, and are so called."),
+]
 HideName = Annotated[str, Option("--hide", metavar="WAY", help="How a token is hidden.")]
+SecondHide = Annotated[str, Option("--second-hide", metavar="WAY", help="How it is hidden for the second ranking.")]
+Beam = Annotated[
+    int | None, Option("--beam", metavar="N", min=1, help="Width of the search for the best order of a text's words.")
+]
 SomeLimit = Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many texts, drawn by --seed.")]
 MethodOptions = Annotated[
     list[str] | None, Option("--option", "-o", metavar="METHOD.NAME=VALUE", help="A method's option.")
@@ -59,9 +67,10 @@ MethodOptions = Annotated[
 
 def evaluate(
     data: DataName, out: Folder, model: ModelName = None, methods: SomeMethods = None, metrics: MetricNames = None,
-    layer: LayerName = "best", hide: HideName = "auto", option: MethodOptions = None, probes: Probes = None,
-    data_dir: DataDir = None, split: Split = None, limit: SomeLimit = USUAL_LIMIT, task: TaskName = None,
-    revision: Revision = None, trust: Trust = False, head: HeadName = None, as_json: Json = False, seed: Seed = 0,
+    layer: LayerName = "best", budget: BudgetName = "full", hide: HideName = "auto", second_hide: SecondHide = "auto",
+    beam: Beam = None, option: MethodOptions = None, probes: Probes = None, data_dir: DataDir = None,
+    split: Split = None, limit: SomeLimit = USUAL_LIMIT, task: TaskName = None, revision: Revision = None,
+    trust: Trust = False, head: HeadName = None, as_json: Json = False, seed: Seed = 0,
     batch_tokens: BatchTokens = None, debug: Debug = False,
 ) -> None:  # fmt: skip
     """Tell which explanation to believe, for this model, on these texts.
@@ -71,16 +80,20 @@ def evaluate(
     """
     with errors_reported(debug):
         from whence.metrics.table import chosen_metrics
+        from whence.scoreboard.budget import BUDGETS
 
         names = None if methods is None else known_methods(_names(methods))
         asked = None if metrics is None else _names(metrics)
         chosen_metrics(asked)  # a wrong name is told before a model is loaded
+        if budget not in BUDGETS:
+            raise UnknownNameError("budget", budget, BUDGETS)
         options = _method_options(option or [], probes)
         examples = _examples(data, data_dir, split, limit, seed)
         loaded = load_model(model, task, revision, head, trust=trust)
         board = _evaluate(
             loaded, examples, methods=names, metrics=asked, options=options, layer=_layer(layer), limit=limit,
-            hide=hide, folder=out, seed=seed, batch_tokens=batch_tokens,
+            budget=budget, hide=hide, second_hide=second_hide, beam=beam, folder=out, seed=seed,
+            batch_tokens=batch_tokens,
         )  # fmt: skip
         _write(board, out)
         if as_json:
@@ -130,6 +143,7 @@ def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any)
             _labels(model, examples),
             rationales=None if all(rationale is None for rationale in rationales) else rationales,
             progress=report,
+            announce=lambda sentence: say(f"note: {sentence}"),
             **settings,
         )
 

@@ -20,6 +20,10 @@ from whence.models.layered import LayeredModel
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int, Real
 
+Memory = list[dict[bytes, tuple[float, float, float]]]
+"""What was said before of each text, by set: the probability of the decision, whether it is the same, and the class."""
+
+_WHOLE = b""  # no set is called so, unless a text has nothing that may go, and then it is the whole text
 _MICRO_BATCHES_AT_A_TIME = 32  # texts are taken together until their sets fill so many: enough to sort by length
 
 
@@ -69,6 +73,11 @@ def may_go(encoding: Encoding) -> Bool[np.ndarray, " token"]:
     return np.array([not token.special for token in encoding.tokens])
 
 
+def generator_of(encoding: Encoding, seed: int) -> np.random.Generator:
+    """Random numbers that depend on the seed and the text alone."""
+    return np.random.default_rng((seed, zlib.crc32(repr(encoding.ids).encode())))
+
+
 def ask(
     model: LayeredModel,
     encodings: Sequence[Encoding],
@@ -77,17 +86,23 @@ def ask(
     hiding: Hiding,
     batch_tokens: int,
     gold: Sequence[int] | None = None,
+    memory: Memory | None = None,
 ) -> Iterator[tuple[int, Told]]:
     """What the model says of each text in which only some of its tokens are seen; short texts come first.
 
     Args:
         sets: the sets of a text, by its index: which of the tokens that are not special are seen.
         gold: the ids of the gold labels.
+        memory: what was said before, which is not asked about again; it grows. It holds for one model, one way of
+            hiding and one list of texts.
     """
     batch: list[_Asked] = []
     held = 0
     for index in sorted(range(len(encodings)), key=lambda index: len(encodings[index])):
-        asked = _Asked.of(index, encodings[index], sets(index))
+        asked = _Asked.of(index, encodings[index], sets(index), {} if memory is None else memory[index])
+        if asked.answered:
+            yield index, asked.told(gold)
+            continue
         if batch and held + asked.keep.size > batch_tokens * _MICRO_BATCHES_AT_A_TIME:
             yield from _told(model, batch, hiding, batch_tokens, gold)
             batch, held = [], 0
@@ -99,20 +114,44 @@ def ask(
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """The distinct sets of one text; `which[i]` says which of them the i-th set asked about is."""
+    """The distinct sets of one text: `keep` are those that nothing is known of, `new` their names in the memory.
+
+    `which[i]` says which of all `names` the i-th set asked about has.
+    """
 
     index: int
     encoding: Encoding
-    keep: Bool[np.ndarray, "distinct token"]
+    keep: Bool[np.ndarray, "new token"]
+    new: list[bytes]
+    names: list[bytes]
     which: Int[np.ndarray, " set"]
+    known: dict[bytes, tuple[float, float, float]]
 
     @classmethod
-    def of(cls, index: int, encoding: Encoding, sets: Bool[np.ndarray, "set word"]) -> _Asked:
+    def of(
+        cls,
+        index: int,
+        encoding: Encoding,
+        sets: Bool[np.ndarray, "set word"],
+        known: dict[bytes, tuple[float, float, float]],
+    ) -> _Asked:
         words = may_go(encoding)
-        _, first, which = np.unique(np.packbits(sets, axis=1), axis=0, return_index=True, return_inverse=True)
-        keep = np.repeat(~words[None], len(first), axis=0)
-        keep[:, words] = sets[first]
-        return cls(index, encoding, keep, which.reshape(-1))
+        packed = np.packbits(sets, axis=1)
+        distinct, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        names = [row.tobytes() for row in distinct]
+        new = [number for number, name in enumerate(names) if name not in known]
+        keep = np.repeat(~words[None], len(new), axis=0)
+        keep[:, words] = sets[first[new]]
+        return cls(index, encoding, keep, [names[number] for number in new], names, which.reshape(-1), known)
+
+    @property
+    def answered(self) -> bool:
+        return not self.new and _WHOLE in self.known
+
+    def told(self, gold: Sequence[int] | None) -> Told:
+        found = np.array([self.known[name] for name in self.names])[self.which]
+        right = None if gold is None else (found[:, 2] == gold[self.index]).astype(float)
+        return Told(self.known[_WHOLE][0], found[:, 0], found[:, 1], right)
 
 
 def _told(
@@ -123,19 +162,13 @@ def _told(
     rows = np.repeat(np.arange(len(batch)), [len(asked.keep) for asked in batch])
     keep = np.concatenate([np.pad(asked.keep, ((0, 0), (0, width - asked.keep.shape[1]))) for asked in batch])
     answers = masked.answers(rows, keep)
+    same = (answers.said == masked.whole.said[rows]).all(axis=1)
+    found = np.stack([answers.probability, same, answers.said[:, 0]], axis=1).astype(float).tolist()
     ends = np.cumsum([len(asked.keep) for asked in batch])
     for row, (asked, end) in enumerate(zip(batch, ends, strict=True)):
-        own = end - len(asked.keep) + asked.which
-        said = answers.said[own]
-        yield (
-            asked.index,
-            Told(
-                float(masked.whole.probability[row]),
-                answers.probability[own].astype(float),
-                (said == masked.whole.said[row]).all(axis=1).astype(float),
-                None if gold is None else (said[:, 0] == gold[asked.index]).astype(float),
-            ),
-        )
+        asked.known[_WHOLE] = (float(masked.whole.probability[row]), 1.0, float(masked.whole.said[row, 0]))
+        asked.known.update(zip(asked.new, map(tuple, found[end - len(asked.new) : end]), strict=True))
+        yield asked.index, asked.told(gold)
 
 
 def answered(
@@ -148,6 +181,7 @@ def answered(
     batch_tokens: int,
     gold: Sequence[int] | None = None,
     seed: int = 0,
+    memory: Memory | None = None,
 ) -> Iterator[tuple[int, dict[str, AnsweredText]]]:
     """What becomes of each text, by its index, in the hands of each contestant; short texts come first."""
     for name, contestant in contestants.items():
@@ -156,11 +190,10 @@ def answered(
 
     def sets(index: int) -> Bool[np.ndarray, "set word"]:
         words = may_go(encodings[index])
-        fingerprint = (seed, zlib.crc32(repr(encodings[index].ids).encode()))
         taken[index], found = {}, []
         for name, contestant in contestants.items():
             scores = np.asarray(contestant.scores[index], dtype=float)[words]
-            generator = np.random.default_rng(fingerprint)  # the same for all contestants: ties are broken alike
+            generator = generator_of(encodings[index], seed)  # the same for all contestants: ties are broken alike
             ordered = orders(scores, by=contestant.by, tie_breaks=contestant.tie_breaks, generator=generator)
             taken[index][name] = counts = points.counts(scores[ordered[0]])
             for order in ordered:
@@ -168,7 +201,7 @@ def answered(
                     found.append(kept_sets(order, of_game if game == "hiding" else len(order) - of_game, game))
         return np.concatenate(found)
 
-    for index, told in ask(model, encodings, sets, hiding=hiding, batch_tokens=batch_tokens, gold=gold):
+    for index, told in ask(model, encodings, sets, hiding=hiding, batch_tokens=batch_tokens, gold=gold, memory=memory):
         counts = taken.pop(index)
         ends = np.cumsum([max(1, contestants[name].tie_breaks) * each.size for name, each in counts.items()])[:-1]
         measured = [

@@ -33,6 +33,10 @@ class Points:
     rounding: Rounding = "half_up"
     games: tuple[Game, ...] = GAMES
 
+    @property
+    def n_points(self) -> int:
+        return len(self.grid) + len(self.bins) + len(self.masses)
+
     def counts(self, ordered: Real[np.ndarray, " token"]) -> Int[np.ndarray, "game point"]:
         """How many of the first tokens are hidden, or shown by revealing; `ordered` are scores in their order."""
         n_tokens = len(ordered)
@@ -107,6 +111,49 @@ class AnsweredText:
         if game not in self.points.games:
             raise UnknownNameError("game", game, self.points.games)
         return self.points.games.index(game)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedText:
+    """A text's games beside the best that any order of its tokens can get in them.
+
+    `best` is the highest faithfulness (the worst is its negative), `highest` and `lowest` are the areas between which
+    every order's area lies, in both games. They are exact, or the best that a search or a method found.
+    """
+
+    answered: AnsweredText
+    best: float
+    highest: float
+    lowest: float
+
+
+@dataclass(frozen=True, eq=False)
+class SetText:
+    """The set of tokens that a method chooses by its own threshold, shown alone, beside others of its size.
+
+    `probability` and `same` are as for an `AnsweredText`; `random` and `best` are the probability with random sets of
+    that size, on average, and with the best one that was found.
+    """
+
+    n_tokens: int
+    n_kept: int
+    probability: float
+    same: float
+    random: float
+    best: float
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedText:
+    """What the scores of random sets of tokens add up to, beside the probability of the decision with them alone.
+
+    `halves` are sets of half the tokens, `drawn` sets of any size, each a row of a sum of scores and a probability;
+    `additive` says whether the scores are meant to be added up.
+    """
+
+    halves: Float[np.ndarray, "half 2"]
+    drawn: Float[np.ndarray, "set 2"]
+    additive: bool
 
 
 @dataclass(frozen=True, eq=False)

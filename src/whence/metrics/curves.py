@@ -118,7 +118,16 @@ def area_under(
     >>> float(area_under((0, 0.5, 1), np.array([1.0, 1.0, 0.0])))
     0.75
     """
-    widths = np.diff(np.asarray(grid, dtype=float))
-    heights = np.asarray(curves, dtype=float)
-    area: Float[np.ndarray, "*text"] = ((heights[..., :-1] + heights[..., 1:]) / 2) @ (widths / widths.sum())
+    area: Float[np.ndarray, "*text"] = np.asarray(curves, dtype=float) @ area_weights(grid)
     return area
+
+
+def area_weights(grid: Sequence[float] | Float[np.ndarray, " point"]) -> Float[np.ndarray, " point"]:
+    """How much each point counts in the area.
+
+    >>> area_weights((0, 0.5, 1)).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    widths = np.diff(np.asarray(grid, dtype=float))
+    weights: Float[np.ndarray, " point"] = (np.append(widths, 0) + np.append(0, widths)) / (2 * widths.sum())
+    return weights

@@ -14,26 +14,46 @@ from typing import Any, Literal, get_args, get_type_hints
 import numpy as np
 
 from whence.errors import UnknownNameError, UsageError
-from whence.metrics.answered import BOARD_POINTS, AnsweredText, MarkedText, ScoredText
+from whence.metrics.additivity import held_out_r_squared, linear_datamodeling_score
+from whence.metrics.answered import (
+    BOARD_POINTS,
+    AnsweredText,
+    BoundedText,
+    MarkedText,
+    PredictedText,
+    ScoredText,
+    SetText,
+)
 from whence.metrics.entropy import normalised_entropy
 from whence.metrics.eraser import comprehensiveness, sufficiency
 from whence.metrics.monotonicity import monotonicity
+from whence.metrics.normalised import normalised
+from whence.metrics.own_sets import share_of_best
 from whence.metrics.plausibility import average_precision, token_f1
 from whence.metrics.sparsity import gini
 
-Group = Literal["faithfulness", "shape", "stability", "randomisation", "plausibility", "cost", "own"]
+Group = Literal[
+    "faithfulness", "bounds", "second_hiding", "sets", "sizes", "shape", "stability", "randomisation", "plausibility",
+    "cost", "own",
+]  # fmt: skip
 GROUPS: tuple[Group, ...] = get_args(Group)
 Better = Literal["higher", "lower"]
-Of = Literal["answered", "scored", "marked", "explained again"]
-RECORDS: dict[Of, type] = {"answered": AnsweredText, "scored": ScoredText, "marked": MarkedText}
+Of = Literal[
+    "answered", "answered otherwise", "bounded", "set", "predicted", "scored", "marked", "explained again"
+]  # fmt: skip
+RECORDS: dict[Of, type] = {
+    "answered": AnsweredText, "answered otherwise": AnsweredText, "bounded": BoundedText, "set": SetText,
+    "predicted": PredictedText, "scored": ScoredText, "marked": MarkedText,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Metric:
     """A number per text and method; `better` is None where neither more nor less is a merit.
 
-    `of` says what it is computed from: an "answered", "scored" or "marked" text (see `whence.metrics.answered`), by
-    `compute`; or methods that are "explained again", by a step of the evaluation. Raise `version` when what is computed
+    `of` says which text it is computed from by `compute` (see `whence.metrics.answered`): one "answered" (or "answered
+    otherwise", where tokens are hidden the second way), "bounded", of a "set", "predicted", "scored" or "marked"; or
+    methods are "explained again", by a step of the evaluation. Raise `version` when what is computed
     changes: finished work of another version is not taken up.
     """
 
@@ -52,6 +72,10 @@ class Metric:
 
 HEADLINE = "faithfulness"
 """The metric by which methods are ranked unless another is named."""
+
+
+def _faithfulness(answered: AnsweredText) -> float:
+    return answered.area("revealing") - answered.area("hiding")
 
 
 def _monotonicity(answered: AnsweredText) -> float:
@@ -76,7 +100,7 @@ METRICS: dict[str, Metric] = {
             "faithfulness", "higher",
             "revealing AUC less hiding AUC: how much surer the model is of its decision with the first words than "
             "without",
-            lambda text: text.area("revealing") - text.area("hiding"),
+            _faithfulness,
         ),
         _answered(
             "hiding_auc", "lower", "mean probability of the decision while the first words are hidden",
@@ -124,6 +148,66 @@ METRICS: dict[str, Metric] = {
         ),
         _answered(
             "monotonicity", "higher", "whether each word shown brings less than the one before it (τ-b)", _monotonicity
+        ),
+        Metric(
+            "naopc",
+            "faithfulness between the worst (0) and the best (1) that any order of the words gets; 0.5 is chance",
+            "higher", lambda text: normalised(_faithfulness(text.answered), -text.best, text.best), "bounded", "bounds",
+            "faithfulness, normalised",
+        ),
+        Metric(
+            "hiding_naopc", "hiding AUC between the highest (0) and the lowest (1) that any order gets", "higher",
+            lambda text: 1 - normalised(text.answered.area("hiding"), text.lowest, text.highest), "bounded", "bounds",
+            "hiding, normalised",
+        ),
+        Metric(
+            "revealing_naopc", "revealing AUC between the lowest (0) and the highest (1) that any order gets", "higher",
+            lambda text: normalised(text.answered.area("revealing"), text.lowest, text.highest), "bounded", "bounds",
+            "revealing, normalised",
+        ),
+        Metric(
+            "best_faithfulness", "the highest faithfulness that any order of the words gets, or that was found", None,
+            lambda text: text.best, "bounded", "bounds", "best possible faithfulness",
+        ),
+        Metric(
+            "second_faithfulness", "faithfulness where words are hidden in the second way", "higher",
+            _faithfulness, "answered otherwise", "second_hiding",
+            "faithfulness, hidden otherwise",
+        ),
+        Metric(
+            "set_kept",
+            "share of words in the method's own set: keep probability above 0.5, or the fewest first words that hold "
+            "half of the positive score",
+            None, lambda text: text.n_kept / text.n_tokens, "set", "sets", "share in its set",
+        ),
+        Metric(
+            "set_agreement", "whether the model says the same of the method's own set alone", "higher",
+            lambda text: text.same, "set", "sets", "agreement on its set",
+        ),
+        Metric(
+            "set_over_random",
+            "how much surer the model is of its decision with the method's own set than with random ones of that size",
+            "higher", lambda text: text.probability - text.random, "set", "sets", "its set over random ones",
+        ),
+        Metric(
+            "set_of_best",
+            "share of what the best set of that size that greedy search finds has over random ones", "higher",
+            lambda text: share_of_best(text.probability, text.random, text.best), "set", "sets",
+            "its set beside the best",
+        ),
+        Metric(
+            "lds",
+            "Spearman's ρ between the scores' sum over random halves of the words and the decision's probability with "
+            "them alone",
+            "higher", lambda text: linear_datamodeling_score(*text.halves.T), "predicted", "sizes",
+            "linear datamodeling score",
+        ),
+        Metric(
+            "r_squared",
+            "R² of the decision's probability on random sets of words, foretold by a line through the scores' sums of "
+            "others; only where scores add up",
+            "higher", lambda text: held_out_r_squared(text.drawn) if text.additive else float("nan"), "predicted",
+            "sizes", "held-out R²",
         ),
         Metric(
             "entropy", "how evenly the sizes of the scores are spread; 1 is uniform", None, _entropy, "scored", "shape"
@@ -281,8 +365,14 @@ def _made_up_answers() -> AnsweredText:
     )
 
 
-MADE_UP: dict[Of, AnsweredText | ScoredText | MarkedText] = {
+MADE_UP: dict[Of, Any] = {
     "answered": _made_up_answers(),
+    "answered otherwise": _made_up_answers(),
+    "bounded": BoundedText(_made_up_answers(), best=0.1, highest=0.9, lowest=0.1),
+    "set": SetText(n_tokens=4, n_kept=2, probability=0.7, same=1.0, random=0.5, best=0.8),
+    "predicted": PredictedText(
+        np.array([[0.1, 0.2], [0.3, 0.5], [0.5, 0.4]]), np.array([[0.1, 0.2], [0.3, 0.5], [0.5, 0.4], [0.6, 0.7]]), True
+    ),
     "scored": ScoredText(np.array([0.4, -0.3, 0.2, 0.1]), forwards=2.0, backwards=1.0, seconds=0.1),
     "marked": MarkedText(np.array([0.4, 0.3, 0.2, 0.1]), np.array([True, False, True, False]), share=0.5),
 }

@@ -12,9 +12,9 @@ from whence.render.visible import visible
 from whence.scoreboard.board import Entry, Scoreboard
 from whence.scoreboard.verdict import passes_of
 
-_COLUMNS = ("faithfulness", "comprehensiveness", "sufficiency", "randomisation", "auprc")
+_COLUMNS = ("faithfulness", "naopc", "comprehensiveness", "sufficiency", "randomisation", "auprc")
 _HEADS = {
-    "faithfulness": "faithful ↑", "comprehensiveness": "compr. ↑", "sufficiency": "suff. ↓",
+    "faithfulness": "faithful ↑", "naopc": "norm. ↑", "comprehensiveness": "compr. ↑", "sufficiency": "suff. ↓",
     "randomisation": "random w. ↓", "auprc": "AUPRC ↑",
 }  # fmt: skip
 
@@ -43,10 +43,11 @@ def _table(board: Scoreboard) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
+    table.add_column(justify="center", no_wrap=True)
     for _ in range(len(shown) + 1):
         table.add_column(justify="right", no_wrap=True)
     heads = [visible(_head(board, metric)).replace(" ", "\n", 1) for metric in shown]
-    table.add_row("rank", "method, layer", *heads, "passes", style="dim")
+    table.add_row("rank", "method, layer", "sign", *heads, "passes", style="dim")
     entries = {entry.name: entry for entry in board.entries}
     for ranked in board.ranking().standings:
         entry = entries[ranked.name]
@@ -59,7 +60,13 @@ def _table(board: Scoreboard) -> Table:
             name.append(" ignores the model", style="bold red")
         cells = [_cell(board, entry, metric) for metric in shown]
         passes = passes_of(board, entry.name)
-        table.add_row(rank, name, *cells, f"{passes:.0f}" if passes else "–")
+        table.add_row(
+            rank,
+            name,
+            Text("±" if entry.meaning.signed else "+", style="dim"),
+            *cells,
+            f"{passes:.0f}" if passes else "–",
+        )
     return table
 
 
@@ -90,5 +97,6 @@ def _legend(board: Scoreboard) -> str:
     return (
         "Ranks that the texts leave open are given as a range (paired tests, Holm, 5 %). "
         f"± is half the 95 % interval. {'. '.join(parts)}. passes: per text, a backward one counts as two. "
-        "random and oracle are controls: the one knows nothing, the other has seen the test."
+        "±: the sign of a score says for or against; +: scores have sizes only. "
+        "random and single_effects are controls: the one knows nothing, the other what each word does alone."
     )

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from whence.explanation import Explanation
+from whence.metrics.table import HEADLINE
 from whence.render.page import page
 from whence.render.shell import finite, shell
 from whence.render.visible import shortened, visible
 from whence.render.wording import options_words
 from whence.scoreboard.board import CURVES, GRID, Scoreboard
+from whence.scoreboard.second_way import SECOND, WAYS, two_rankings
 from whence.scoreboard.verdict import passes_of
 
 SCHEMA = "whence.scoreboard_page/2"
@@ -47,13 +49,19 @@ def page_data(board: Scoreboard, texts: str | None = None) -> dict[str, Any]:
         "nTexts": board.n_texts,
         "seconds": round(board.seconds, 1),
         "answer": visible(verdict.answer),
+        "strength": verdict.strength,
         "believe": [visible(name) for name in verdict.believe],
         "reasons": [visible(reason) for reason in verdict.reasons],
         "warnings": [visible(warning) for warning in board.warnings],
         "leftOut": [[visible(name), visible(reason)] for name, reason in board.left_out.items()],
         "settings": [[visible(str(name)), visible(str(value))] for name, value in board.settings.items()],
         "metrics": {
-            name: {"title": visible(kind.title), "better": kind.better, "sentence": visible(kind.sentence)}
+            name: {
+                "title": visible(kind.title),
+                "group": kind.group,
+                "better": kind.better,
+                "sentence": visible(kind.sentence),
+            }
             for name, kind in board.kinds.items()
         },
         "entries": _entries(board),
@@ -67,9 +75,27 @@ def page_data(board: Scoreboard, texts: str | None = None) -> dict[str, Any]:
         "grid": list(GRID),
         "stages": list(board.stages),
         "correlations": [[finite(value, 6) for value in row] for row in board.rank_correlation],
+        "best": _best(board),
+        "ways": _ways(board),
         "texts": texts,
         "disputed": _disputed(board),
     }
+
+
+def _best(board: Scoreboard) -> float | None:
+    """The faithfulness that the best order of each text's words gets, on average."""
+    return _mean(board.per_text("best_faithfulness")[0]) if "best_faithfulness" in board.metrics else None
+
+
+def _ways(board: Scoreboard) -> dict[str, Any] | None:
+    """The two ways of hiding, and how far the rankings by them go together."""
+    both = two_rankings(board)
+    if both is None:
+        return None
+    ways = [str(board.settings.get(way, "")) for way in ("hide", "second_hide")]
+    names = [visible(WAYS.get(way, way)) for way in ways]
+    tau = [finite(value, 6) for value in (both.tau.mean, both.tau.low, both.tau.high)]
+    return {"names": names, "metrics": [HEADLINE, SECOND], "tau": tau}
 
 
 def _entries(board: Scoreboard) -> list[dict[str, Any]]:
@@ -86,10 +112,13 @@ def _entries(board: Scoreboard) -> list[dict[str, Any]]:
                 "kind": entry.kind,
                 "layer": entry.layer,
                 "chosen": bool(entry.chosen_from),
+                "chosenOn": entry.chosen_on,
+                "stability": entry.stability,
                 "flagged": entry.name in board.flagged,
                 "note": visible(entry.note),
                 "options": options_words(entry.options),
                 "meaning": visible(entry.meaning.sentence),
+                "signed": entry.meaning.signed,
                 "memory": entry.memory,
                 "means": means,
                 "passes": passes_of(board, entry.name) or None,

@@ -40,8 +40,9 @@ def curve_points(text: AnsweredText) -> Float[np.ndarray, "curve point"]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One that took part. `chosen_from` are the layers among which its layer was chosen on held-out texts; `memory` is
-    in bytes; `note` says why a step could not be done."""
+    """One that took part. `chosen_from` are the layers among which its layer was chosen on held-out texts, `chosen_on`
+    how many of these, and `stability` the share of resamples of them in which that layer is the best, or as good;
+    `memory` is in bytes; `note` says why a step could not be done."""
 
     name: str
     kind: Kind
@@ -51,6 +52,8 @@ class Entry:
     meaning: Meaning
     memory: float | None = None
     note: str = ""
+    chosen_on: int = 0
+    stability: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Scoreboard:
     >>> board = evaluate(whence.load(), ["a gorgeous, witty film", "a dull plot"], methods=["leave_one_out"],
     ...                  metrics=["comprehensiveness"])
     >>> [entry.name for entry in board.entries]
-    ['leave_one_out', 'random', 'oracle']
+    ['leave_one_out', 'random', 'single_effects']
     """
 
     model: ModelRecord

@@ -1,4 +1,4 @@
-"""The controls that every board has: what knows nothing, and what has seen the exam."""
+"""The controls that every board has: what knows nothing, and what has seen the exam, word by word."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
 RANDOM = "random"
-ORACLE = "oracle"
+SINGLE_EFFECTS = "single_effects"  # boards of before call it "oracle"
 
 
-def oracle_scores(
+def single_effects(
     model: LayeredModel, encodings: Sequence[Encoding], *, hiding: Hiding, batch_tokens: int
 ) -> list[Float[np.ndarray, " token"]]:
     """What hiding a token alone takes from the decision's probability, plus what showing it alone brings.
 
-    Measured with the very maskings of the games, so that a method which comes near has little left to gain. It is no
-    upper bound: tokens that only work together escape it.
+    Measured with the very maskings of the games. It is no upper bound, since tokens that only work together escape it;
+    for that see `whence.engine.bounds`.
     """
 
     def sets(index: int) -> Bool[np.ndarray, "set word"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from whence.engine.asking import gold_ids
-from whence.errors import InputError, UsageError
+from whence.engine.bounds import WIDTH
+from whence.errors import InputError, UsageError, WhenceWarning
 from whence.explanation import Explanation, Meaning
 from whence.methods.options import at_least, check_seed
 from whence.metrics.table import Metric, chosen_metrics
@@ -20,21 +22,27 @@ from whence.models.fingerprint import weights_key
 from whence.models.hiding import Hide, Hiding
 from whence.models.layered import LayeredModel
 from whence.progress import Progress, reporter
+from whence.scoreboard.additivity import additivity
 from whence.scoreboard.board import Entry, JudgedText, Scoreboard, curve_points
+from whence.scoreboard.bounds import bounds
+from whence.scoreboard.budget import FEW, Budget, Estimate, seconds_of_a_pass
 from whence.scoreboard.controls import RANDOM
 from whence.scoreboard.explaining import explain_quietly
-from whence.scoreboard.layer_choice import choice_of_layers
+from whence.scoreboard.games import games
+from whence.scoreboard.layer_choice import AT_FIRST, SETTLED, choice_of_layers
+from whence.scoreboard.own_sets import own_sets
 from whence.scoreboard.planning import LayerChoice, Methods, plan
 from whence.scoreboard.protocol import explanations as explanation_of_texts
-from whence.scoreboard.protocol import games
 from whence.scoreboard.randomisation import randomisation
 from whence.scoreboard.rationales import Rationale, marked_share, plausibility
+from whence.scoreboard.second_way import second_hiding, second_way
 from whence.scoreboard.stability import stability
 from whence.scoreboard.trial import Entrant, Findings, Step, Trial
 from whence.store import Store, content_key
 
-HELD_OUT = 16  # texts to choose layers on, at most
+HELD_OUT = 64  # texts to choose layers on, at most
 EVERY = 5  # of so many texts one
+TRIED = 32  # tokens of a text on which a method is tried to tell its cost, at most: trying must not take long
 FEWEST_TO_SHARE = 10  # with fewer texts none is set aside for choosing layers
 
 
@@ -53,11 +61,15 @@ def evaluate(
     rationales: Sequence[Rationale | None] | None = None,
     checkpoints: Sequence[LayeredModel] = (),
     seeds: int = 3,
+    budget: Budget = "full",
     hide: Hide = "auto",
+    second_hide: Hide = "auto",
+    beam: int | None = None,
     seed: int = 0,
     batch_tokens: int | None = None,
     folder: str | Path | None = None,
     progress: Progress = None,
+    announce: Callable[[str], None] | None = None,
 ) -> Scoreboard:
     """Tell which explanation to believe, for this model, on these texts.
 
@@ -80,22 +92,32 @@ def evaluate(
         options: options of methods, by the method's name.
         layer: "best" judges a method of several layers at the one that does best on held-out texts; "each" at each of
             them; else at this layer.
-        held_out: texts to choose layers on; by default every fifth text, at most 16, which is then not judged.
+        held_out: texts to choose layers on; by default every fifth text, at most 64, which is then not judged.
         limit: judge at most so many of the texts.
         rationales: for each text the spans of characters that people marked, or None.
         checkpoints: the same model trained anew, for stability over retraining.
         seeds: how many seeds are compared for stability.
+        budget: "full" runs every method at its own defaults; "small" gives the dear ones less, under names that say
+            so (see `whence.scoreboard.budget.SMALL`).
         hide: how a token is hidden; see `whence.models.hiding.HIDES`.
+        second_hide: how tokens are hidden for the second opinion on the ranking; by default deleted, where the model
+            allows it.
+        beam: sets that the search for the best order of a text's words carries on, where there are too many orders to
+            try all; by default 3, and 1 with the small budget.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most; lower it if memory runs out.
         folder: where finished work is kept; the same call goes on from there after a kill.
         progress: True shows bars; a function is called with (step, done, in all): with 0 done for every step to come,
             then as they go on.
+        announce: called, before work starts, with a sentence on what the board will cost; by default a warning says
+            so where it takes more than five minutes on a CPU. Fewer than 30 texts are not worth the reckoning.
     """
     started = time.perf_counter()
     wanted = chosen_metrics(metrics)
     check_seed(seed)
     at_least("seeds", seeds, 1)
+    width = beam or (WIDTH if budget == "full" else 1)
+    at_least("beam", width, 1)
     given = _texts(texts)
     for name, column in {"labels": labels, "rationales": rationales}.items():
         if column is not None and len(column) != len(given):
@@ -104,8 +126,16 @@ def evaluate(
         raise UsageError("the model gives a plain number, so it takes no decision to explain", "give a classifier")
     hiding = Hiding.of(model, hide)
     encodings = [encode(model, text, index) for index, text in enumerate(given)]
-    shortest = given[min(range(len(given)), key=lambda index: len(encodings[index]))]
-    planned = plan(model, methods, explanations or {}, options or {}, layer, shortest, len(given))
+    by_length = sorted(range(len(given)), key=lambda index: len(encodings[index]))
+    typical = by_length[len(given) // 2]
+    samples = [by_length[0]]
+    if len(given) >= FEW:
+        short = [index for index in by_length[: len(given) // 2 + 1] if len(encodings[index]) <= TRIED]
+        samples += short[-1:]
+    planned = plan(
+        model, methods, explanations or {}, options or {}, layer, [given[index] for index in samples], len(given),
+        len(encodings[typical]), budget,
+    )  # fmt: skip
     several = [entrant.name for entrant in planned.entrants if len(entrant.layers) > 1]
     aside = [] if held_out is not None else set_aside(len(given), limit, layer, chooses=bool(several))
     judged = [index for index in range(len(given)) if index not in set(aside)][:limit]
@@ -121,41 +151,53 @@ def evaluate(
         "seed": seed,
     }
     with reporter(progress) as report, Store(folder, identity) as store:
-        budget = int(batch_tokens or usual_batch_tokens(model))
+        tokens = int(batch_tokens or usual_batch_tokens(model))
         trial = Trial(
             model, [given[index] for index in judged], [encodings[index] for index in judged], gold, hiding, seed,
-            budget, store, report, weights,
+            tokens, store, report, weights,
         )  # fmt: skip
         held = [encode(model, text, index) for index, text in enumerate(choosing)]
         before = replace(trial, texts=choosing, encodings=held, gold=None)
-        said = explain_quietly(model, trial.texts, Entrant(RANDOM, "control", RANDOM), seed=seed, batch_tokens=budget)
+        said = explain_quietly(model, trial.texts, Entrant(RANDOM, "control", RANDOM), seed=seed, batch_tokens=tokens)
         targets = None if model.reading.per_token else [explanation.prediction.index for explanation in said]
         marks = None if rationales is None else [rationales[index] for index in judged]
         share = marked_share(said, marks)
-        if share is None:
-            wanted = {name: metric for name, metric in wanted.items() if metric.of != "marked"}
+        second = second_hiding(model, second_hide, hiding)
+        lacking = {"marked": share is None, "answered otherwise": second is None}
+        wanted = {name: metric for name, metric in wanted.items() if not lacking.get(metric.of)}
         entrants = [_ready(entrant, judged, chosen=bool(choosing)) for entrant in planned.entrants]
         findings = Findings(entrants, {name: np.full((len(entrants), len(judged)), np.nan) for name in wanted})
-        asked, n_explaining = list(wanted.values()), len(findings.explaining)
-        control, planned_stages = randomisation(trial, n_explaining, targets, asked)
+        asked, explaining = list(wanted.values()), findings.explaining
+        parts = [bounds(trial, width), own_sets(trial), additivity(trial)]
+        if second is not None:
+            parts.append(second_way(trial, entrants, second))
+        control, planned_stages = randomisation(trial, explaining, targets, asked)
         steps = [
             choice_of_layers(before, entrants),
             explanation_of_texts(trial, entrants, asked),
-            games(trial, asked),
-            stability(trial, n_explaining, targets, asked, n_seeds=seeds, checkpoints=checkpoints),
+            games(trial, entrants, planned.meanings, parts, asked),
+            stability(trial, explaining, targets, asked, n_seeds=seeds, checkpoints=checkpoints),
             control,
             plausibility(trial, planned.meanings, marks, share, asked),
         ]
         _check_all_computed(wanted, steps)
         steps = [step for step in steps if step.total]
+        passes = sum(step.passes for step in steps)
+        if len(given) >= FEW:
+            each = seconds_of_a_pass(model, encodings[typical], hiding, tokens)
+            _announce(Estimate(passes, passes * each, model.device.type), budget, announce)
         for step in steps:
             report(step.name, 0, step.total)
         for step in steps:
             step.run(findings, step.key)
     settings = {
-        "hide": hiding.name, "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted",
-        "n_held_out": len(choosing), **({} if share is None else {"marked_share": share}),
+        "hide": hiding.name, "second_hide": None if second is None else second.name, "beam": width, "budget": budget,
+        "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted", "n_held_out": len(choosing),
+        **({} if share is None else {"marked_share": share}),
+        **({"planned_passes": round(passes)} if len(given) >= FEW else {}),
     }  # fmt: skip
+    unsettled = [each.name for each in findings.entrants if each.stability is not None and each.stability < SETTLED]
+    unclear = f"{len(choosing)} held-out texts do not settle which layer is best: {', '.join(unsettled)}"
     n_cut = sum(encoding.cut > 0 for encoding in trial.encodings)
     few = f"too few texts to choose layers on: {', '.join(several)} judged at the layer nearest the input"
     cut = f"{n_cut} texts were truncated: the model does not read their ends"
@@ -182,8 +224,19 @@ def evaluate(
         settings=settings,
         left_out=planned.left_out,
         seconds=time.perf_counter() - started,
-        warnings=(*([few] if several and not choosing else []), *([cut] if n_cut else [])),
+        warnings=(
+            *([few] if several and not choosing else []),
+            *([unclear] if unsettled else []),
+            *([cut] if n_cut else []),
+        ),
     )
+
+
+def _announce(estimate: Estimate, budget: Budget, announce: Callable[[str], None] | None) -> None:
+    if announce is not None:
+        announce(estimate.sentence(budget))
+    elif estimate.long:
+        warnings.warn(estimate.sentence(budget), WhenceWarning, stacklevel=3)
 
 
 def _texts(texts: Iterable[Text]) -> list[Text]:
@@ -196,7 +249,8 @@ def _texts(texts: Iterable[Text]) -> list[Text]:
 
 
 def set_aside(n_texts: int, limit: int | None, layer: LayerChoice, *, chooses: bool) -> list[int]:
-    """Indices of the texts on which layers are chosen, spread evenly: every fifth, or all above the limit, up to 16.
+    """Indices of the texts on which layers are chosen, spread evenly: every fifth, up to 64; with a limit all above it,
+    up to 64, and at least 16, or every fifth, if they are fewer.
 
     They are set aside where layers are to be chosen; and, so that methods can be added to a run later, also where there
     are so many texts that as many as the limit are left.
@@ -205,7 +259,7 @@ def set_aside(n_texts: int, limit: int | None, layer: LayerChoice, *, chooses: b
         return []
     fifths = -(-n_texts // EVERY)
     spare = 0 if limit is None else n_texts - limit
-    n_aside = min(HELD_OUT, max(fifths, spare))
+    n_aside = min(HELD_OUT, fifths if limit is None else max(spare, min(AT_FIRST, fifths)))
     apart = EVERY if n_aside == fifths else n_texts / n_aside
     enough = limit is not None and n_texts - n_aside >= limit
     return [int(number * apart) for number in range(n_aside)] if chooses or enough else []
@@ -231,7 +285,8 @@ def _entry(entrant: Entrant, meaning: Meaning, findings: Findings) -> Entry:
     return Entry(
         entrant.name, entrant.kind, entrant.layer, entrant.chosen_from,
         {name: str(value) for name, value in entrant.options.items()}, meaning,
-        memory if np.isfinite(memory) else None, "" if control is None else control.note,
+        memory if np.isfinite(memory) else None, "" if control is None else control.note, entrant.chosen_on,
+        entrant.stability,
     )  # fmt: skip
 
 

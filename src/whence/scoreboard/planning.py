@@ -13,25 +13,15 @@ from whence.methods.names import method_named
 from whence.methods.question import Method
 from whence.models.batching import Text
 from whence.models.layered import LayeredModel
-from whence.scoreboard.controls import ORACLE, RANDOM
+from whence.scoreboard.budget import Budget, extrapolated, spending
+from whence.scoreboard.controls import RANDOM, SINGLE_EFFECTS
 from whence.scoreboard.explaining import explain_quietly
 from whence.scoreboard.trial import Entrant
 
 LayerChoice = Layer | Literal["best", "each"]
 Methods = Sequence[str | Method] | Mapping[str, str | Method]
 
-BUDGETS: dict[str, dict[str, Any]] = {
-    "integrated_gradients": {"steps": 10},
-    "gradient_shap": {"samples": 10},
-    "shapley": {"samples": 4},
-    "lime": {"samples": 64},
-    "kernel_shap": {"samples": 64},
-    "information_bottleneck": {"steps": 10, "rate": 0.2},
-    "noise_tolerance": {"steps": 10, "rate": 0.2},
-}
-"""What the dear methods get unless options say otherwise: enough to rank words, so that a board takes minutes."""
-
-_ORACLE = Meaning(
+_SINGLE_EFFECTS = Meaning(
     "single effects",
     "what hiding the token alone takes, plus what showing it alone brings",
     signed=True,
@@ -54,14 +44,17 @@ def plan(
     explanations: Mapping[str, Sequence[Explanation]],
     options: Mapping[str, Mapping[str, Any]],
     layer: LayerChoice,
-    shortest: Text,
+    samples: Sequence[Text],
     n_texts: int,
+    typical: float,
+    budget: Budget,
 ) -> Plan:
     """Entrants in the order given, then what came from elsewhere, then the controls.
 
     Args:
         methods: None takes every method that the model allows; of named ones none may fail.
-        shortest: the text on which each is tried.
+        samples: the shortest text, on which each is tried, and perhaps another, to tell what a text of `typical` length
+            will cost.
     """
     named = _named(list(METHODS) if methods is None else methods)
     for name in options:
@@ -71,16 +64,22 @@ def plan(
     for name, method in named.items():
         if name == RANDOM:
             continue
-        settings = {**_budget(method), **options.get(name, {})}
+        called, settings = spending(name, method, options.get(name, {}), budget)
         try:
-            entrant = Entrant(name, "method", _of_many_texts(method), settings)
-            explanation = _tried(model, entrant, layer, shortest)
+            entrant = Entrant(called, "method", _of_many_texts(method), settings)
+            tried = [_tried(model, entrant, layer, text) for text in samples]
         except WhenceError as error:
             if methods is not None:
                 raise
             found.left_out[name] = error.problem
             continue
-        _enter(found, replace(entrant, layers=explanation.layers), explanation.meaning, each=layer == "each")
+        passes = extrapolated(
+            [len(each.tokens) for each in (tried[0], tried[-1])],
+            [each.cost.forwards + 2 * each.cost.backwards for each in (tried[0], tried[-1])],
+            typical,
+        )
+        entrant = replace(entrant, layers=tried[0].layers, passes=passes)
+        _enter(found, entrant, tried[0].meaning, each=layer == "each")
     for name, given in explanations.items():
         if len(given) != n_texts:
             raise UsageError(f"{name} has {len(given)} explanations for {n_texts} texts", "give one per text")
@@ -90,8 +89,8 @@ def plan(
         _enter(found, Entrant(name, "outside", layers=layers, explanations=given), given[0].meaning, each=False)
     if not found.entrants:
         raise UsageError("no method is left to evaluate", "name some that this model allows")
-    _enter(found, Entrant(RANDOM, "control", RANDOM), METHODS[RANDOM].meaning, each=False)
-    _enter(found, Entrant(ORACLE, "control"), _ORACLE, each=False)
+    _enter(found, Entrant(RANDOM, "control", RANDOM, passes=1.0), METHODS[RANDOM].meaning, each=False)
+    _enter(found, Entrant(SINGLE_EFFECTS, "control", passes=2 * typical), _SINGLE_EFFECTS, each=False)
     return found
 
 
@@ -105,13 +104,9 @@ def _named(methods: Methods) -> dict[str, str | Method]:
         found = dict(zip(names, methods, strict=True))
         if len(found) < len(names):
             raise UsageError("two methods have one name", "give a mapping from names to methods")
-    if ORACLE in found:
-        raise UsageError(f"{ORACLE!r} is the name of a control", "give the method another name")
+    if SINGLE_EFFECTS in found:
+        raise UsageError(f"{SINGLE_EFFECTS!r} is the name of a control", "give the method another name")
     return found
-
-
-def _budget(method: str | Method) -> dict[str, Any]:
-    return BUDGETS.get(method, {}) if isinstance(method, str) else {}
 
 
 def _of_many_texts(method: str | Method) -> str | Method:

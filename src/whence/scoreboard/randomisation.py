@@ -73,12 +73,12 @@ def stages(model: LayeredModel) -> list[Stage]:
 
 
 def randomisation(
-    trial: Trial, n_entrants: int, targets: Sequence[int] | None, metrics: Sequence[Metric]
+    trial: Trial, entrants: Sequence[Entrant], targets: Sequence[int] | None, metrics: Sequence[Metric]
 ) -> tuple[Step, list[Stage]]:
     """The control over all entrants that explain, and its stages."""
     wanted = any(metric.name == RANDOMISATION for metric in metrics)
     planned = stages(trial.model) if wanted else []
-    total = len(planned) * n_entrants
+    total = len(planned) * len(entrants)
     key = {"metric": (RANDOMISATION, METRICS[RANDOMISATION].version), "targets": targets}
     judged = trial.some(MOST_TEXTS)
 
@@ -98,12 +98,14 @@ def randomisation(
                     )  # fmt: skip
                     tables[entrant.name][:, number, tried] = piece.arrays["taus"]
                     notes[entrant.name] = notes[entrant.name] or str(piece.facts["note"])
-                    trial.report("random weights", number * n_entrants + done, total)
+                    trial.report("random weights", number * len(entrants) + done, total)
         for name, (signed, sizes) in tables.items():
             found = findings.randomised[name] = Randomised(signed, sizes, notes[name])
             findings.fill(name, {RANDOMISATION: found.values[-1]})
 
-    return Step("random weights", total, [RANDOMISATION], key, run), planned
+    again = len(judged) + max(0, len(planned) - 1) * len(judged[:: MOST_TEXTS // ON_THE_WAY])
+    passes = again * sum(entrant.passes for entrant in entrants) if wanted else 0.0
+    return Step("random weights", total, [RANDOMISATION], key, run, passes), planned
 
 
 def _taus(

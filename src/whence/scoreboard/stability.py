@@ -26,7 +26,7 @@ MOST_TEXTS = 6  # explained again for each seed, alone, and by each checkpoint
 
 def stability(
     trial: Trial,
-    n_entrants: int,
+    entrants: Sequence[Entrant],
     targets: Sequence[int] | None,
     metrics: Sequence[Metric],
     *,
@@ -52,9 +52,11 @@ def stability(
             spread = np.full((len(STABILITY), len(trial.texts)), np.nan)
             spread[:, indices] = [piece.arrays[name] for name in STABILITY]
             findings.fill(entrant.name, dict(zip(STABILITY, spread, strict=True)))
-            trial.report("stability", done, n_entrants)
+            trial.report("stability", done, len(entrants))
 
-    return Step("stability", n_entrants if asked else 0, STABILITY, key, run)
+    again = len(trial.some(MOST_TEXTS)) * (1 + n_seeds + len(checkpoints))
+    passes = again * sum(entrant.passes for entrant in entrants) if asked else 0.0
+    return Step("stability", len(entrants) if asked else 0, STABILITY, key, run, passes)
 
 
 def _tried(

@@ -40,7 +40,10 @@ class Entrant:
     options: Mapping[str, Any] = field(default_factory=dict)
     layers: tuple[Layer, ...] = ("embeddings",)
     chosen_from: tuple[Layer, ...] = ()
+    chosen_on: int = 0  # so many texts
+    stability: float | None = None  # of that choice; see `whence.scoreboard.layer_choice.chosen`
     explanations: Sequence[Explanation] = ()
+    passes: float = 0.0  # that a text will take, as far as can be told beforehand
 
     @property
     def layer(self) -> Layer:
@@ -115,7 +118,7 @@ class Step:
     """A part of an evaluation: how much there is to do, and the metrics that come of it.
 
     `key` holds what its results depend on beside model, texts, seed and entrants: finished work is kept under it.
-    `run` is given the findings and the key.
+    `run` is given the findings and the key; `passes` is about what it will take of the model.
     """
 
     name: str
@@ -123,3 +126,4 @@ class Step:
     gives: Sequence[str]
     key: Mapping[str, Any]
     run: Callable[[Findings, Mapping[str, Any]], None]
+    passes: float = 0.0

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from whence.metrics.confidence import FEW_TEXTS
 from whence.scoreboard.board import Scoreboard
-from whence.scoreboard.controls import ORACLE, RANDOM
+from whence.scoreboard.controls import RANDOM, SINGLE_EFFECTS
 from whence.scoreboard.ranking import Ranking
+from whence.scoreboard.second_way import SECOND, WAYS, two_rankings
 
+MANY_TEXTS = 200  # from so many on evidence may be strong
 MANY_TIMES = 3  # cheaper: worth a sentence
 UNSTABLE = 0.8  # τ between seeds: one pair of words in ten changes places
 IN_COMPANY = 1e-3  # of the largest score: more than rounding
 
 
+Strength = Literal["weak", "fair", "strong"]
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to "which should I believe?", whom it names, and the evidence for it."""
+    """The answer to "which should I believe?", whom it names, the evidence for it, and how strong that is."""
 
     answer: str
     believe: tuple[str, ...]
     reasons: tuple[str, ...]
+    strength: Strength
 
 
 def judge(board: Scoreboard) -> Verdict:
@@ -38,21 +45,27 @@ def judge(board: Scoreboard) -> Verdict:
         and each.name not in (*board.flagged, *moved)
         and _beats_chance(ranking, each.name)
     ]
+    strength = strength_of(board, ranking, able[0] if able else None)
+    evidence = f"{strength} evidence: {board.n_texts} text{'s' if board.n_texts != 1 else ''}"
     if not able:
         return Verdict(
-            _none(moved),
+            _none(moved, evidence),
             (),
             (*_controls(board, ranking), *_flags(board), *_company(board), *_caveat(board)),
+            strength,
         )
     best = able[0]
     tied = [name for name in able[1:] if not ranking.surely_better(best, name)]
     return Verdict(
-        _answer(board, best, tied),
+        _answer(board, best, tied, evidence),
         (best, *tied),
         (
             *_strength(board, ranking, best),
             *_tied(board, best, tied),
+            *_second_way(board, best),
             *_other_metrics(board, best),
+            *_sets(board),
+            *_sizes(board),
             *_flags(board),
             *_no_better_than_chance(board, ranking),
             *_stability(board, best),
@@ -61,12 +74,28 @@ def judge(board: Scoreboard) -> Verdict:
             *_plausibility(board, best),
             *_caveat(board),
         ),
+        strength,
     )
 
 
-def _none(moved: Sequence[str]) -> str:
+def strength_of(board: Scoreboard, ranking: Ranking, best: str | None) -> Strength:
+    """How far the texts bear the answer out: by their number, and by whether they tell the methods apart.
+
+    Weak: fewer than 30 texts, or the best is surely better than none of the other methods. Strong: at least 200 texts,
+    and it is surely better than more than half of them. Fair: all between. Where none is believed, or there is only
+    one, the number of texts alone decides.
+    """
+    others = [each.name for each in ranking.standings if each.ranks != (0, 0) and each.name != best]
+    worse = sum(best is not None and ranking.surely_better(best, name) for name in others)
+    nothing_to_tell = best is None or not others
+    if board.n_texts < FEW_TEXTS or not (worse or nothing_to_tell):
+        return "weak"
+    return "strong" if board.n_texts >= MANY_TEXTS and (2 * worse > len(others) or nothing_to_tell) else "fair"
+
+
+def _none(moved: Sequence[str], evidence: str) -> str:
     alone = " and gives a text the same scores whatever its company" if moved else ""
-    return f"Believe none of them: on these texts no method is surely better than random scores{alone}."
+    return f"Believe none of them ({evidence}): on these texts no method is surely better than random scores{alone}."
 
 
 def _beats_chance(ranking: Ranking, name: str) -> bool:
@@ -76,13 +105,13 @@ def _beats_chance(ranking: Ranking, name: str) -> bool:
     return ranking.surely_better(name, RANDOM)
 
 
-def _answer(board: Scoreboard, best: str, tied: Sequence[str]) -> str:
+def _answer(board: Scoreboard, best: str, tied: Sequence[str], evidence: str) -> str:
     if not tied:
-        return f"Believe {best}."
+        return f"Believe {best} ({evidence})."
     cheap = _cheapest(board, [best, *tied])
     if cheap == best:
-        return f"Believe {best}: no method is surely more faithful, and none of its equals is cheaper."
-    return f"Believe {best}, or {cheap}, its cheapest equal."
+        return f"Believe {best} ({evidence}): no method is surely more faithful, and none of its equals is cheaper."
+    return f"Believe {best}, or {cheap}, its cheapest equal ({evidence})."
 
 
 def _strength(board: Scoreboard, ranking: Ranking, best: str) -> Iterator[str]:
@@ -104,8 +133,11 @@ def _controls(board: Scoreboard, ranking: Ranking) -> Iterator[str]:
     parts = []
     if RANDOM in means:
         parts.append(f"random scores get {means[RANDOM]:+.2f}")
-    if ORACLE in means:
-        parts.append(f"a control that has seen the test's own maskings gets {means[ORACLE]:+.2f}")
+    if SINGLE_EFFECTS in means:
+        parts.append(f"the order of what each word does alone gets {means[SINGLE_EFFECTS]:+.2f}")
+    if "best_faithfulness" in board.metrics:
+        best = board.interval(ranking.standings[0].name, "best_faithfulness")
+        parts.append(f"the best order of each text's words would get {0.0 if best is None else best.mean:+.2f}")
     if parts:
         yield f"For scale: {', '.join(parts)}."
 
@@ -118,6 +150,25 @@ def _tied(board: Scoreboard, best: str, tied: Sequence[str]) -> Iterator[str]:
     costs = {name: passes_of(board, name) for name in (best, cheap)}
     if cheap != best and costs[cheap] and costs[best] / costs[cheap] >= MANY_TIMES:
         yield f"{cheap} takes {costs[cheap]:.0f} passes per text, {best} {costs[best]:.0f}."
+
+
+def _second_way(board: Scoreboard, best: str) -> Iterator[str]:
+    """Whether the ranking is the same where words are hidden otherwise."""
+    both = two_rankings(board)
+    if both is None:
+        return
+    way = _way(board, "second_hide")
+    yield (
+        f"With words hidden by {way} instead, the ranking of the methods correlates with this one at τ "
+        f"{both.tau.mean:.2f} [{both.tau.low:.2f}, {both.tau.high:.2f}]."
+    )
+    ranking = board.ranking(SECOND)
+    ahead = [each.name for each in ranking.standings if each.ranks != (0, 0) and ranking.surely_better(each.name, best)]
+    if both.first != both.second:
+        sure = f", surely ahead of {best}" if both.second in ahead else ""
+        yield f"The two ways of hiding disagree on who comes first: by {way} it is {both.second}{sure}."
+    elif ahead:
+        yield f"By {way} others are surely ahead of {best}: {_names(ahead)}."
 
 
 def _other_metrics(board: Scoreboard, best: str) -> Iterator[str]:
@@ -137,6 +188,35 @@ def _other_metrics(board: Scoreboard, best: str) -> Iterator[str]:
     if led + len(beaten):
         against = f"; others are surely ahead on {_names(beaten)}" if beaten else ""
         yield f"On {led} of {led + len(beaten)} further faithfulness metrics nobody is surely ahead of it{against}."
+
+
+def _sets(board: Scoreboard) -> Iterator[str]:
+    """Who chooses the best set by its own threshold: another question than who orders words best."""
+    leader = _leader(board, "set_of_best")
+    if leader is None or not {"set_kept", "set_agreement"} <= set(board.metrics):
+        return
+    share, kept, same = (board.interval(leader, each) for each in ("set_of_best", "set_kept", "set_agreement"))
+    if share and kept and same:
+        yield (
+            f"As sets, by each method's own threshold, {leader} comes nearest the best of their size: with "
+            f"{kept.mean:.0%} of the words it gets {share.mean:.0%} of what these have over random sets, and the model "
+            f"says the same on {same.mean:.0%} of the texts."
+        )
+
+
+def _sizes(board: Scoreboard) -> Iterator[str]:
+    leader = _leader(board, "lds")
+    found = board.interval(leader, "lds") if leader else None
+    if found:
+        yield f"As sizes, sums of {leader}'s scores foretell best what the model says of parts (LDS {found.mean:.2f})."
+
+
+def _leader(board: Scoreboard, metric: str) -> str | None:
+    """The best method on a metric, controls and those that ignore the model left out."""
+    if metric not in board.metrics:
+        return None
+    able = (each.name for each in board.ranking(metric).standings if each.ranks != (0, 0))
+    return next((name for name in able if name not in board.flagged), None)
 
 
 def _flags(board: Scoreboard) -> Iterator[str]:
@@ -210,8 +290,13 @@ def _caveat(board: Scoreboard) -> Iterator[str]:
         yield f"{board.n_texts} texts are few: the intervals are wide, and rough."
     yield (
         f"This holds for {board.model.id} on texts like these {board.n_texts}, with words hidden by "
-        f"{str(board.settings.get('hide', 'masking')).replace('_', ' ')}."
+        f"{_way(board, 'hide')}."
     )
+
+
+def _way(board: Scoreboard, setting: str) -> str:
+    name = str(board.settings.get(setting, "masking"))
+    return WAYS.get(name, name)
 
 
 def _cheapest(board: Scoreboard, names: Sequence[str]) -> str:

@@ -65,7 +65,7 @@ class ShapleyLearner:
             except ModelError as error:
                 raise ModelError(error.problem, "fit Shapley values alone: held_still=0") from error
 
-    def add_gradients(self, batch: Batch) -> Float[Tensor, 2]:
+    def add_gradients(self, batch: Batch) -> Float[Tensor, " losses"]:
         """Of the batch's texts the sums of both losses."""
         inputs, device = batch.inputs, self.model.device
         chance = torch.rand(
@@ -87,7 +87,7 @@ class ShapleyLearner:
             (total / batch.n_texts).backward()  # type: ignore[no-untyped-call]
         return torch.stack([loss.detach().sum() for loss in losses])
 
-    def update(self, batch: Batch, means: Float[Tensor, 2]) -> None:
+    def update(self, batch: Batch, means: Float[Tensor, " losses"]) -> None:
         torch.nn.utils.clip_grad_norm_(self.probe.parameters(), 1.0)
         self.optimiser.step()
         now = means.tolist()

@@ -98,6 +98,47 @@ function drawDisputed() {
   );
 }
 
+/** On how many held-out texts a layer was chosen, and how far they settle it; boards of before do not say. */
+function chosenOn(entry) {
+  if (!entry.chosenOn) return "held-out texts";
+  return `${entry.chosenOn} held-out texts, the best or as good in ${Math.round(entry.stability * 100)} % of resamples`;
+}
+
+/** A table of the means of some metrics, in the order of one of them; false if the board does not have it. */
+function drawMeans(id, metrics, by) {
+  const shown = metrics.filter((name) => data.metrics[name]);
+  const rows = data.rankings[by]?.map(({ entry }) => data.entries[entry]) ?? [];
+  if (!rows.length) return false;
+  const cell = (entry, name) => {
+    if (!entry.means[name]) return node("td", {}, "–");
+    const [mean, low, high] = entry.means[name].map((value) => decimals(value));
+    return node("td", { title: `95 %: ${low} to ${high}` }, mean);
+  };
+  fillTable(
+    byId(id),
+    shown.map((name) => node("span", { title: data.metrics[name].sentence }, data.metrics[name].title)),
+    rows.map((entry) => [entry.name + layerOf(entry), ...shown.map((name) => cell(entry, name))]),
+  );
+  return true;
+}
+
+function drawSets() {
+  byId("sets-part").hidden = !drawMeans(
+    "sets",
+    ["set_kept", "set_agreement", "set_over_random", "set_of_best"],
+    "set_of_best",
+  );
+}
+
+function drawWays() {
+  byId("ways-part").hidden = !data.ways || !drawMeans("ways", data.ways.metrics, data.ways.metrics[1]);
+  if (byId("ways-part").hidden) return;
+  const [tau, low, high] = data.ways.tau.map((value) => decimals(value));
+  byId("ways-note").textContent =
+    `Faithfulness with words hidden by ${data.ways.names[0]}, and by ${data.ways.names[1]}. ` +
+    `The two rankings of the methods correlate at τ ${tau} (95 %: ${low} to ${high}, over resampled texts).`;
+}
+
 function drawFacts() {
   const facts = [
     ["model", data.model],
@@ -107,7 +148,7 @@ function drawFacts() {
     ...data.entries.filter((entry) => entry.options).map((entry) => [entry.name, entry.options]),
     ...data.entries
       .filter((entry) => entry.chosen)
-      .map((entry) => [entry.name, `layer ${entry.layer}, chosen on held-out texts`]),
+      .map((entry) => [entry.name, `layer ${entry.layer}, chosen on ${chosenOn(entry)}`]),
     ...data.entries.filter((entry) => entry.note).map((entry) => [entry.name, entry.note]),
     ...data.leftOut.map(([name, reason]) => [`${name}, left out`, reason]),
   ];

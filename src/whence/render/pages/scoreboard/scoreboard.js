@@ -24,6 +24,8 @@ function begin() {
   }
   const best = data.entries[data.rankings[HEADLINE].find(({ ranks }) => ranks[0] > 0).entry];
   showGamesOf(data.entries.find((entry) => entry.name === data.believe[0]) ?? best);
+  drawSets();
+  drawWays();
   drawStages();
   drawDisputed();
   drawCorrelations();
