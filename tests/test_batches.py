@@ -212,7 +212,7 @@ def texts_of_many_lengths() -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore:.*reads its padding")
-@pytest.mark.parametrize("hide", ["auto", "mask"])
+@pytest.mark.parametrize("hide", ["auto", "mask", "delete"])
 def test_games_and_boards_of_a_model_that_reads_its_padding(hide: Hide) -> None:
     model, texts = mobilebert("ForSequenceClassification"), texts_of_many_lengths()
     found = whence.explain(model, texts, "leave_one_out")

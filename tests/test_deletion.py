@@ -154,6 +154,24 @@ def test_sharing_the_beginning_changes_nothing_and_saves_tokens(
         torch.testing.assert_close(shared[index], fresh(model, encodings[0], sets[1][index]), atol=1e-5, rtol=1e-5)
 
 
+def test_what_stands_behind_the_token_that_is_read_is_never_run() -> None:
+    """The token at character 20 is foretold from what is left of those before it."""
+    model = whence.load(tiny_models.build("gpt2", "causal_lm"), tiny_models.bare())
+    text = tiny_models.LONG
+    found = whence.explain(model, text, "leave_one_out", baseline="delete", target=whence.Label(at=20))
+    encoding = model.encode(text)
+    read = next(i for i, token in enumerate(encoding.tokens) if token.start <= 20 < token.end)
+    ids = torch.tensor([encoding.ids[:read]])
+    with torch.no_grad():
+        whole = model.module(input_ids=ids).logits[0, -1]
+        without = [model.module(input_ids=ids[:, torch.arange(read) != gone]).logits[0, -1] for gone in range(read)]
+    expected = [float(whole.max() - each[whole.argmax()]) for each in without]
+    np.testing.assert_allclose(found.scores[0, :read], expected, atol=1e-5)
+    assert np.abs(found.scores[0, read:]).max() < 1e-6
+    with model.held(), torch.inference_mode():
+        assert Deletion(model, model.collate([encoding], at=20), 100)._continues()
+
+
 def test_nothing_is_shared_where_it_does_not_pay() -> None:
     model = tiny("gpt2", "causal_lm")
     encodings = encodings_of(model, "gpt2", "causal_lm")

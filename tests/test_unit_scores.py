@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +21,11 @@ from weighted_words import STEEP, truth, weighted_words
 import whence
 from whence.cli import app
 from whence.explanation import Unit, UnitScores
+from whence.metrics.rank_correlation import kendall_tau
 from whence.models.players import player_of_each_token
 from whence.render.page import page_data
 from whence.render.rows import rows_of
-from whence.render.terminal import explanation_view
+from whence.render.terminal import comparison_view, explanation_view
 from whence.testing import check_units_have_the_scores_of_their_tokens
 
 TEXT = "a good plot . it was witty and fine !\n\nthe end was bad ."
@@ -274,7 +276,7 @@ def test_pictures_have_a_line_per_unit() -> None:
     assert rows[2].errors is not None
     assert rows[2].errors.tolist() == [0.125, 0.03125]
     assert len(rows_of(explanation, words=False)) == len(explanation.tokens)
-    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console = Console(width=100, record=True, file=io.StringIO())
     console.print(explanation_view(explanation))
     shown = console.export_text()
     assert "unlikely it." in shown
@@ -293,6 +295,21 @@ def test_a_page_holds_units_in_place_of_words() -> None:
     assert data["texts"][1]["runs"][0]["unitErrors"] is None
 
 
+def test_methods_are_compared_in_units() -> None:
+    text = "the plot was not bad. it is too long! so dull"
+    found = whence.compare(tiny("bert"), text, ["leave_one_out", "gradient_x_input"], units="sentence")
+    assert repr(found) == "<Comparison of leave_one_out, gradient_x_input: 3 sentences>"
+    sizes = [np.abs(each.units.scores[0]) for each in found.explanations if each.units is not None]
+    assert found.rank_correlations[0, 1] == pytest.approx(kendall_tau(np.stack(sizes), np.stack(sizes))[0, 1])
+    assert found.to_dataframe()["word"].tolist()[:3] == ["the plot was not bad.", "it is too long!", "so dull"]
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(comparison_view(found.explanations))
+    assert "Do they rank the sentences alike?" in console.export_text()
+    other = whence.explain(tiny("bert"), text, "leave_one_out")
+    with pytest.raises(whence.UsageError, match="different units"):
+        whence.Comparison((found.explanations[0], other))
+
+
 def test_the_command_takes_units() -> None:
     runner = CliRunner()
     text = "A gorgeous film. Not dull at all!"
@@ -303,6 +320,8 @@ def test_the_command_takes_units() -> None:
     assert len(data["units"]["units"]) == 2
     shown = runner.invoke(app, ["explain", text, "--method", "leave_one_out", "--units", "sentence"])
     assert "Not dull at all!" in shown.stdout
+    beside = runner.invoke(app, ["compare", text, "--methods", "leave_one_out,random", "--units", "sentence"])
+    assert "Do they rank the sentences alike?" in beside.stdout
     wrong = runner.invoke(app, ["explain", text, "--units", "chapter"])
     assert wrong.exit_code == 2
     assert "unknown unit 'chapter'" in wrong.stderr

@@ -186,6 +186,9 @@ SENTENCES: dict[str, list[str]] = {
     "ellipses": ["Wait... what… no.", "He left...", "Then she came…", "Well . . . yes."],
     "marks": ["What?!", "No!!!", "Really??", "Yes."],
     "addresses": ["See https://a.b/c?d=e.f!g for more.", "Visit www.example.com.", "Or mail a.b@c.de."],
+    "apostrophes": ["It simply isn't.", "Granted, it’s.", "Others' are."],
+    "ratios": ["It was 1:2, or 3:4.", "If so, good."],
+    "small letters, mostly": ["i hate it.", "with that said, Bob did not.", "ok?"],
     "small letters": ["i loved it .", "it was mr. smith's best .", "must see !", "yes ... maybe"],
     "spanish": ["¿Qué tal?", "¡Muy bien!", "Adiós.", "¿Y tú?"],
     "arabic": ["هل أنت بخير؟", "نعم.", "شكرا!"],
@@ -234,6 +237,12 @@ def test_items_on_one_line_and_sentences_within_items() -> None:
 def test_a_sentence_goes_on_in_the_next_line_where_lines_are_long() -> None:
     text = "This is a paragraph whose lines were wrapped at some column or\nOther; it goes on. And\nends"
     assert [text[start:end] for start, end in sentence_spans(text)] == [text[:81], "And", "ends"]
+
+
+def test_markup_breaks_lines() -> None:
+    text = 'It is so bad that I would rather have watched "Freddy vs. Jason."<br /><br />The end<br>ok'
+    assert [text[start:end] for start, end in sentence_spans(text)] == [text[:77], "The end<br>", "ok"]
+    assert [text[start:end] for start, end in paragraph_spans(text)] == [text[:77], "The end<br>ok"]
 
 
 def test_paragraphs_of_a_text() -> None:

@@ -58,13 +58,16 @@ _END = regex.compile(
     r"(?P<stops>[.!?…‽؟۔।॥։።။។᠃。！？｡．⁇⁈⁉]+)"
     r"(?P<closers>(?:[\"'”’)\]}»›」』】》〉）］｝]|“(?=\s|$)|[ \u00a0\u202f]»)*)"
     r"(?P<emoji>(?:[ \t]*(?:\p{Extended_Pictographic}|\p{Regional_Indicator})[\p{M}\u200d\p{Emoji_Modifier}]*)*)"
-    r"|(?P<line>\R(?:\s*\R)?)"
+    r"(?P<break>(?:\s*<br\s?/?>)*)"
+    r"|(?P<line>\R(?:\s*\R)?|(?:<br\s?/?>\s*)+)"
 )
-_BLANK_LINE = regex.compile(r"\R\s*\R")
+_BLANK_LINE = regex.compile(r"\R\s*\R|(?:<br\s?/?>\s*){2,}")  # in a page's markup too, as reviews come
+_SMALL_START, _LARGE_START = regex.compile(r"[.!?]\s+\p{Ll}"), regex.compile(r"[.!?]\s+\p{Lu}")
 _STANDS_ALONE = frozenset("।॥։።။។᠃。！？｡．")  # stops of scripts that need no space behind them
 _OPENERS = " \t\u00a0\u3000\"'“‘„«‹(（[{「『【《〈¿¡*_#—–-"
 _ITEM = regex.compile(r"[ \t]*(?:[-*•▪◦‣·–—+]|\(?(?:\d{1,3}|\p{L})[.)])[ \t]")
 _INITIALS = regex.compile(r"(?:\p{L}{1,2}\.)+\p{L}{1,2}|[a-z]")  # U.S, Ph.D, a.m, J
+_BEFORE_ITEM = regex.compile(r"\s*|.*[:;]\s+")
 _LONG_LINE = 50  # characters: a line as long as this may have been wrapped, and its sentence may go on in the next
 _LONGEST_ABBREVIATION = 12
 
@@ -99,7 +102,7 @@ def sentence_spans(text: str) -> list[Span]:
     >>> [text[start:end] for start, end in sentence_spans(text)]
     ['Dr. Lee paid $3.50, i.e. too much.', '"Why?" he asked…', 'Nobody knew!']
     """
-    cased = any(map(str.isupper, text))
+    cased = _is_cased(text)
     ends, line, begin = [], 0, 0
     for match in _END.finditer(text):
         if match["line"] is not None:
@@ -130,16 +133,24 @@ def _visible(text: str, ends: Iterable[int]) -> list[Span]:
     return spans
 
 
+def _is_cased(text: str) -> bool:
+    """Whether sentences begin with capital letters, as far as one can see."""
+    first = next(filter(str.isalpha, text), "A")
+    return not first.islower() or len(_LARGE_START.findall(text)) >= len(_SMALL_START.findall(text))
+
+
 def _line_ends(text: str, line: int, match: regex.Match[str]) -> bool:
     """Whether a sentence ends with its line: before a blank line or an item of a list, or if the line is short."""
-    blank = len(match["line"].splitlines()) > 1
-    return blank or match.start() - line < _LONG_LINE or _ITEM.match(text, match.end()) is not None
+    sure = match["line"].startswith("<") or len(match["line"].splitlines()) > 1
+    return sure or match.start() - line < _LONG_LINE or _ITEM.match(text, match.end()) is not None
 
 
 def _stop_ends(text: str, begin: int, match: regex.Match[str], cased: bool) -> bool:
     """Whether a sentence that began at `begin` ends with these stops."""
     stops, closers, end = match["stops"], match["closers"], match.end()
     following = text[end : end + 1]
+    if match["break"]:
+        return True
     if following and not following.isspace():
         return stops[-1] in _STANDS_ALONE and (not closers or following in _OPENERS)
     begins, word = _next_word(text, end)
@@ -170,12 +181,11 @@ def _next_word(text: str, end: int) -> tuple[str, str]:
 def _abbreviates(text: str, begin: int, stop: int, begins: str, word: str) -> bool:
     """Whether the full stop at `stop` belongs to an abbreviation, or to the number of an item, rather than ends."""
     start = stop
-    while start > max(begin, stop - _LONGEST_ABBREVIATION) and (text[start - 1].isalnum() or text[start - 1] == "."):
+    while start > max(begin, stop - _LONGEST_ABBREVIATION) and (text[start - 1].isalnum() or text[start - 1] in ".'’"):
         start -= 1
     before = text[start:stop].lower()
     if before.isdecimal():
-        lead = text[max(begin, start - 4) : start].rstrip()
-        return len(before) < 3 and (lead == "" or lead[-1] in ":;")
+        return len(before) < 3 and _BEFORE_ITEM.fullmatch(text, max(begin, start - 4), start) is not None
     if before in _NEVER_END:
         return True
     if before in _BEFORE_NUMBERS and begins.isnumeric():

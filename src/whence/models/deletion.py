@@ -107,14 +107,7 @@ class Deletion:
             logits = self._model.resume("embeddings", words.masked_fill(nothing[:, None, None], 0.0), left)
         else:
             logits = self._model.run(left)
-        return self._where_they_stood(logits, left, places, inputs) if self._model.reading.per_token else logits
-
-    def _where_they_stood(
-        self, logits: Float[Tensor, "row left label"], left: Inputs, places: Int[Tensor, "row left"], inputs: Inputs
-    ) -> Float[Tensor, "row token label"]:
-        found = logits.new_full((*inputs.ids.shape, logits.shape[-1]), -torch.inf)
-        at = places[..., None].expand_as(logits)
-        return found.scatter(1, at, logits.masked_fill(~left.mask[..., None], -torch.inf))
+        return _where_they_stood(logits, left.mask, places, inputs) if self._model.reading.per_token else logits
 
     def _past(self, text: Inputs, tokens: int) -> KeysAndValues:
         """The keys and values of a text's first tokens."""
@@ -139,16 +132,27 @@ class Deletion:
         if model not in _CONTINUES:
             row = int(self._readable.sum(dim=1).argmax())
             keep = self._readable[[row, row]]
-            begin = int(keep[0].sum()) // 2
-            keep[1, begin:-1:2] = False
+            begin, last = int(keep[0].sum()) // 2, int(keep[0].sum()) - 1
+            keep[1, begin:last:2] = False
             both = self._texts(torch.tensor([row, row]))
             plain = self._run(both, keep)
             try:
                 past = self._past(self._texts(torch.tensor([row])), begin)
                 _CONTINUES[model] = not differ(plain, self._run(_behind(both, begin, past), keep[:, begin:]))
-            except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+            except (AssertionError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
                 _CONTINUES[model] = False
         return _CONTINUES[model]
+
+
+def _where_they_stood(
+    logits: Float[Tensor, "row left label"],
+    mask: Bool[Tensor, "row left"],
+    places: Int[Tensor, "row left"],
+    inputs: Inputs,
+) -> Float[Tensor, "row token label"]:
+    found = logits.new_full((*inputs.ids.shape, logits.shape[-1]), -torch.inf)
+    at = places[..., None].expand_as(logits)
+    return found.scatter(1, at, logits.masked_fill(~mask[..., None], -torch.inf))
 
 
 def _of_different_length(inputs: Inputs) -> list[Encoding]:

@@ -184,7 +184,7 @@ def comparison_view(explanations: Sequence[Explanation], *, everything: bool = F
     first = explanations[0]
     if any((each.text, each.pair) != (first.text, first.pair) for each in explanations):
         raise UsageError("explanations of different texts cannot be compared", "explain one text by several methods")
-    found = [{(word.segment, word.start): word for word in each.words()} for each in explanations]
+    found = [{(word.segment, word.start): word for word in each.gathered()} for each in explanations]
     labels = {key: visible(word.text) for column in found for key, word in column.items()}
     scores = np.array([[column[key].score if key in column else 0.0 for column in found] for key in labels])
     full = np.abs(scores).max(axis=0)
@@ -201,7 +201,7 @@ def comparison_view(explanations: Sequence[Explanation], *, everything: bool = F
         *([Text(f"  {left_out}", style="yellow")] if left_out else []),
         Padding(Text("Each method against its own largest score; special tokens are left out.", "dim"), (0, 2, 1, 2)),
         facts_view({name: _side(each, first) for name, each in zip(methods, explanations, strict=True)}),
-        *_correlations(methods, scores),
+        *_correlations(methods, scores, _kind(first)),
     )
 
 
@@ -212,7 +212,9 @@ def _side(explanation: Explanation, first: Explanation) -> Text:
     return Text(f"layer {explanation.layers[0]}{sign}; {cost_words(explanation.cost)}{visible(other)}", style="dim")
 
 
-def _correlations(methods: Sequence[str], scores: Float[np.ndarray, "word method"]) -> Iterator[RenderableType]:
+def _correlations(
+    methods: Sequence[str], scores: Float[np.ndarray, "word method"], kind: str
+) -> Iterator[RenderableType]:
     if len(methods) < 2 or len(scores) < 2:
         return
     table = Table.grid(padding=(0, 2))
@@ -224,7 +226,7 @@ def _correlations(methods: Sequence[str], scores: Float[np.ndarray, "word method
     for method, row in zip(methods, kendall_tau(sizes, sizes).tolist(), strict=True):
         shown = ["–" if math.isnan(value) else f"{value:.2f}" for value in row]
         table.add_row(Text(method), *(Text(value, "dim" if value in ("1.00", "–") else "bold") for value in shown))
-    about = "Do they rank the words alike? 1 is the same order, 0 unrelated, -1 the reverse"
+    about = f"Do they rank the {kind}s alike? 1 is the same order, 0 unrelated, -1 the reverse"
     yield Padding(Text(f"{about} (Kendall's τ-b, by size of score).", "dim"), (1, 2, 0, 2))
     yield Padding(table, (0, 2))
 

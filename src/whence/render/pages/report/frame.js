@@ -65,6 +65,7 @@ function drawCorrelations(text, step) {
   const { runs } = text;
   byId("correlation").hidden = runs.length < 2 || text.pieces.words.filter((piece) => !piece.special).length < 2;
   if (byId("correlation").hidden) return;
+  byId("correlation-title").textContent = `Do the methods rank the ${text.entry.unit}s alike?`;
   const rows = runs.map((run, one) => {
     const at = node("span", { class: "at" }, ` ${layerName(run.layers[text.entry.steps[step].at[one]])}`);
     const name = node("span", {}, `${one + 1}  `, node("bdi", {}, shortened(run.about.label, 60)), at);
