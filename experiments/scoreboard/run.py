@@ -3,8 +3,8 @@
 python experiments/scoreboard/run.py --board sst2 --data-dir DATA --work WORK [--limit 500] [--threads 2]
 python experiments/scoreboard/run.py --board decoder --model FOLDER --data-dir DATA --work WORK
 
-Boards: sst2 and ag_news with the embedded models, leaves (SST with the labels of its words, for plausibility), and
-decoder: a causal language model that is shown two reviews with their sentiment, then the text, and is read at the next
+Boards: sst2 and ag_news with the embedded models, leaves (SST with the labels of its words, for plausibility), imdb
+(reviews of up to 256 tokens, on the model and the probes that never saw one of that length), and decoder: a causal language model that is shown two reviews with their sentiment, then the text, and is read at the next
 token. On a GPU seconds are not reported: other work may share it, and its passes are not waited for one by one.
 """
 
@@ -16,14 +16,17 @@ import resource
 import shutil
 import sys
 import time
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import whence
 from whence.cli.evaluate import StepLines
 from whence.data import labels_as_ids, read
+from whence.methods import METHODS
 from whence.metrics.table import METRICS
 from whence.render.scoreboard_page import texts_page
 from whence.scoreboard.evaluate import HELD_OUT, evaluate
@@ -38,6 +41,7 @@ class Board:
     data: str
     prompt: str = "{text}"
     labelled: bool = True
+    longest: int | None = None
 
 
 EXAMPLES = "Review: a dull plot\nSentiment: negative\nReview: a lovely film\nSentiment: positive\n"
@@ -45,6 +49,7 @@ BOARDS = {
     "sst2": Board("sentiment", "sst2"),
     "ag_news": Board("topic", "ag_news"),
     "leaves": Board("sentiment", "sst5", labelled=False),
+    "imdb": Board("sentiment", "imdb", longest=256),
     "decoder": Board(None, "sst2", EXAMPLES + "Review: {text}\nSentiment:", labelled=False),
 }
 
@@ -56,10 +61,44 @@ arguments.add_argument("--work", type=Path, required=True, help="where the board
 arguments.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
 arguments.add_argument("--limit", type=int, default=500)
 arguments.add_argument("--methods", help="names with commas; by default all that the model allows")
+arguments.add_argument("--probes", type=Path, help="folder of experiments/one_pass/fit.py: probes of further seeds")
+arguments.add_argument("--metrics", help="names or groups with commas; by default all")
+arguments.add_argument("--beam", type=int, help="width of the search for the best order of a text's words")
 arguments.add_argument("--layer", default="best", help="best (chosen on held-out texts), words, or a number")
 arguments.add_argument("--threads", type=int)
 arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--batch-tokens", type=int, help="tokens a forward pass holds at most")
+
+
+def seeds_of(folder: Path | None, model: str | None) -> dict[int, whence.ShapleyProbes]:
+    """Probes of further seeds than the one that ships."""
+    found = {} if folder is None else {seed: folder / f"{model}-{seed}" for seed in (1, 2)}
+    return {seed: whence.ShapleyProbes.load(each) for seed, each in found.items() if each.is_dir()}
+
+
+def contestants(
+    model: whence.LayeredModel, named: str | None, seeds: dict[int, whence.ShapleyProbes]
+) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    """Names given, or every method that the model allows; Shapley sampling of the probability too, as that is what
+    faithfulness is measured in; probes of further seeds under names of their own."""
+    if named:
+        return {name: name for name in named.split(",")}, {}
+    allowed = {}
+    for name in METHODS:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                whence.explain(model, "a fine film", name)
+        except whence.WhenceError:
+            continue
+        allowed[name] = name
+    methods = {**allowed, "shapley_of_probability": "shapley"}
+    options: dict[str, dict[str, Any]] = {"shapley_of_probability": {"scale": "probability"}}
+    for seed, probes in seeds.items():
+        for name in ("one_pass", "amortised_shapley"):
+            methods[f"{name}_seed_{seed}"] = name
+            options[f"{name}_seed_{seed}"] = {"probes": probes}
+    return methods, options
 
 
 def main(given: argparse.Namespace) -> None:
@@ -71,20 +110,25 @@ def main(given: argparse.Namespace) -> None:
     examples = read(chosen.data, data_dir=given.data_dir)
     if given.board == "leaves":
         examples = [example for example in examples if example.label != NEUTRAL]
+    if chosen.longest:
+        examples = [each for each in examples if len(model.encode(each.text)) <= chosen.longest]
     random.Random(0).shuffle(examples)
     aside, examples = examples[:HELD_OUT], examples[HELD_OUT : HELD_OUT + given.limit]
     folder = given.work / given.board
     started = time.perf_counter()
+    methods, options = contestants(model, given.methods, seeds_of(given.probes, chosen.model))
     board = evaluate(
         model,
         [chosen.prompt.format(text=example.text) for example in examples],
         labels_as_ids(examples, model.reading.labels) if chosen.labelled else None,
-        methods=given.methods.split(",") if given.methods else None,
-        metrics=[metric for metric in METRICS if given.device == "cpu" or metric != "seconds"],
+        methods=methods,
+        options=options,
+        metrics=given.metrics.split(",") if given.metrics else [each for each in METRICS if each != "seconds"],
         rationales=[leaf_rationale(example) for example in examples] if given.board == "leaves" else None,
         layer=int(given.layer) if given.layer.isdecimal() else given.layer,
         held_out=[chosen.prompt.format(text=example.text) for example in aside],
         folder=folder,
+        beam=given.beam,
         batch_tokens=given.batch_tokens,
         progress=StepLines(lambda line: print(line, file=sys.stderr, flush=True)),
     )
