@@ -158,17 +158,18 @@ def _second_way(board: Scoreboard, best: str) -> Iterator[str]:
     if both is None:
         return
     way = _way(board, "second_hide")
-    yield (
-        f"With words hidden by {way} instead, the ranking of the methods correlates with this one at τ "
-        f"{both.tau.mean:.2f} [{both.tau.low:.2f}, {both.tau.high:.2f}]."
-    )
     ranking = board.ranking(SECOND)
     ahead = [each.name for each in ranking.standings if each.ranks != (0, 0) and ranking.surely_better(each.name, best)]
+    differs = ""
     if both.first != both.second:
-        sure = f", surely ahead of {best}" if both.second in ahead else ""
-        yield f"The two ways of hiding disagree on who comes first: by {way} it is {both.second}{sure}."
+        sure = f", surely ahead of {best}" if both.second in ahead else f", not surely ahead of {best}"
+        differs = f"; but the two ways disagree on who comes first: here it is {both.second}{sure}"
     elif ahead:
-        yield f"By {way} others are surely ahead of {best}: {_names(ahead)}."
+        differs = f"; but here others are surely ahead of {best}: {_names(ahead)}"
+    yield (
+        f"With words hidden by {way} instead, the ranking of the methods correlates with this one at τ "
+        f"{both.tau.mean:.2f} [{both.tau.low:.2f}, {both.tau.high:.2f}]{differs}."
+    )
 
 
 def _other_metrics(board: Scoreboard, best: str) -> Iterator[str]:
@@ -199,8 +200,8 @@ def _sets(board: Scoreboard) -> Iterator[str]:
     if share and kept and same:
         yield (
             f"As sets, by each method's own threshold, {leader} comes nearest the best of their size: with "
-            f"{kept.mean:.0%} of the words it gets {share.mean:.0%} of what these have over random sets, and the model "
-            f"says the same on {same.mean:.0%} of the texts."
+            f"{100 * kept.mean:.0f} % of the words it gets {100 * share.mean:.0f} % of what these have over random "
+            f"sets, and the model says the same on {100 * same.mean:.0f} % of the texts."
         )
 
 
