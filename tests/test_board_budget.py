@@ -110,7 +110,7 @@ def test_the_command_tells_the_cost_and_takes_a_budget(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [*command, "--budget", "small", "--limit", "36"])
     assert result.exit_code == 0, result.output
     assert "note: this board will take about" in result.stderr
-    assert Scoreboard.load(tmp_path / "o").entries[0].name == "lime (64 samples)"
+    assert Scoreboard.load(tmp_path / "out").entries[0].name == "lime (64 samples)"
     wrong = CliRunner().invoke(app, [*command, "--budget", "tiny"])
     assert wrong.exit_code == 2
     assert "unknown budget 'tiny'" in wrong.stderr
