@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -208,6 +209,31 @@ def test_memory_spares_questions(monkeypatch: pytest.MonkeyPatch, bert: whence.L
         assert told.whole == first[index].whole
     fresh = dict(ask(bert, encodings, sets.__getitem__, hiding=Hiding.of(bert, "auto"), batch_tokens=256, gold=[0, 1]))
     np.testing.assert_array_equal(fresh[0].right, first[0].right)
+
+
+def test_no_metric_of_a_board_asks_what_another_has_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    recording = [False]
+    real = asking.MaskedTexts.answers
+
+    def noted(self: Any, rows: np.ndarray, keep: np.ndarray) -> Any:
+        if recording[0] and self._hiding.name == "mask":
+            ids = [self._inputs.encodings[row].text.encode() for row in rows]
+            seen.extend(text + each.tobytes() for text, each in zip(ids, np.packbits(keep, axis=1), strict=True))
+        return real(self, rows, keep)
+
+    def progress(step: str, done: int, total: int) -> None:
+        recording[0] = (recording[0] or (step, done) == ("explanations", total)) and (step, done) != ("games", total)
+
+    monkeypatch.setattr(asking.MaskedTexts, "answers", noted)
+    texts = [text for text in TEXTS if len(text.split()) > 9]  # of one length, so that a set has one name
+    given = {"truth": explained(texts), "reverse": explained(texts, -1.0)}
+    evaluate(
+        weighted_words(), texts, methods=["shapley"], explanations=given, layer="embeddings", hide="mask",
+        metrics=["comprehensiveness", "bounds", "sets", "sizes"], progress=progress,
+    )  # fmt: skip
+    assert len(seen) > 1_000
+    assert len(set(seen)) == len(seen)
 
 
 def test_searches_of_several_texts_go_together(bert: whence.LayeredModel) -> None:

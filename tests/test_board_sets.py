@@ -253,6 +253,13 @@ def test_rankings_that_go_together() -> None:
     assert (both.first, both.second) == ("a", "a")
 
 
+def test_files_tell_of_both_rankings() -> None:
+    board = with_values([0.3, 0.2, 0.1], [0.2, 0.4, 0.3])
+    told = board.to_dict()["two_rankings"]
+    assert (told["first"], told["second"]) == ("a", "b")
+    assert told["tau"]["mean"] == pytest.approx(-1 / 3)
+
+
 def test_where_the_winner_differs_the_verdict_says_so() -> None:
     board = with_values([0.8, 0.75, 0.7], [0.2, 0.4, 0.6])
     both = two_rankings(board)

@@ -12,7 +12,7 @@ from whence.metrics.confidence import FEW_TEXTS
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.controls import RANDOM, SINGLE_EFFECTS
 from whence.scoreboard.ranking import Ranking
-from whence.scoreboard.second_way import SECOND, WAYS, two_rankings
+from whence.scoreboard.second_way import SECOND, WAYS
 
 MANY_TEXTS = 200  # from so many on evidence may be strong
 MANY_TIMES = 3  # cheaper: worth a sentence
@@ -154,7 +154,7 @@ def _tied(board: Scoreboard, best: str, tied: Sequence[str]) -> Iterator[str]:
 
 def _second_way(board: Scoreboard, best: str) -> Iterator[str]:
     """Whether the ranking is the same where words are hidden otherwise."""
-    both = two_rankings(board)
+    both = board.two_rankings
     if both is None:
         return
     way = _way(board, "second_hide")
