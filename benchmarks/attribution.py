@@ -63,10 +63,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    versions = {name: version(name) for name in ("torch", "transformers", "captum", "whence")}
     model = whence.load(options.model)
     model.module.to(options.device).eval()
     texts = sentences(options.sentences)
     few = texts[:: max(1, len(texts) // options.slow_sentences)]
+
+    def encoding() -> Scores:
+        lengths_of(model, texts)
+        return []
+
     rows = []
     for name, compare in COMPARISONS.items():
         for row in compare(model, texts, few, options.repeats, not options.no_interpreto):
@@ -82,13 +88,13 @@ def main() -> None:
         "rows": rows,
         "model": model.record.id,
         "sentences": len(texts),
-        "tokens": sum(len(model.encode(text)) for text in texts),
+        "tokens": sum(lengths_of(model, texts)),
+        "encoding_seconds": timed(encoding).seconds,
         "settings": {"steps": STEPS, "window": WINDOW, "orders": ORDERS, "repeats": options.repeats},
         "hardware": torch.cuda.get_device_name()
         if options.device != "cpu"
         else f"{platform.machine()}, {torch.get_num_threads()} threads",
-        "versions": {name: version(name) for name in ("torch", "transformers", "captum")}
-        | {"whence": version("whence")},
+        "versions": versions,
     }
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +125,7 @@ def gradient_x_activation(
         return found
 
     def bare(texts: list[str]) -> None:
-        for ids, mask in batches(model, [len(model.encode(text)) for text in texts]):
+        for ids, mask in batches(model, lengths_of(model, texts)):
             backward(model, ids, mask)
 
     return compared({"captum, a layer at a time": captum}, texts, ours, bare, repeats)
@@ -132,21 +138,10 @@ def integrated_gradients(
         settings: dict[str, Any] = {"steps": STEPS, "baseline": model.tokenizer.masking, "special": True}
         return [e.scores for e in whence.explain(model, texts, "integrated_gradients", layers="embeddings", **settings)]
 
-    def captum(internal_batch_size: int | None) -> Callable[[list[str]], Scores]:
-        def run(texts: list[str]) -> Scores:
-            method = LayerIntegratedGradients(forward(model), encoder(model).embeddings.word_embeddings)
-            return [
-                method.attribute(
-                    ids, torch.full_like(ids, masking_of(model)), target=target, additional_forward_args=(mask,),
-                    n_steps=STEPS, internal_batch_size=internal_batch_size,
-                ).sum(-1).detach().cpu().numpy()
-                for ids, mask, target in alone(model, texts)
-            ]  # fmt: skip
-
-        return run
-
     def bare(texts: list[str]) -> None:
-        lengths = [len(model.encode(text)) for text in texts]
+        lengths = lengths_of(model, texts)
+        for _ in ("the whole texts", "the baselines"):
+            evaluate(model, lengths)
         for ids, mask in batches(model, [length for length in lengths for _ in range(STEPS)]):
             backward(model, ids, mask)
 
@@ -155,8 +150,9 @@ def integrated_gradients(
         found = whence.explain(model, texts, "integrated_gradients", layers="embeddings", **settings)
         return [e.scores[:, [not token.special for token in e.tokens]] for e in found]
 
-    slow = {f"captum, {each} at a time": captum(each) for each in (5, 1)}
-    rows = compared({"captum, default (all steps at once)": captum(None)}, texts, ours, bare, repeats)
+    slow = {f"captum, {each} at a time": captum_integrated_gradients(model, each) for each in (5, 1)}
+    peer = captum_integrated_gradients(model, None)
+    rows = compared({"captum, default (all steps at once)": peer}, texts, ours, bare, repeats)
     rows += compared(slow, few, ours, bare, repeats)
     if interpreto:
         rows += compared({"interpreto": interpreto_integrated_gradients(model)}, few, as_interpreto, bare, repeats)
@@ -184,7 +180,7 @@ def occlusion(
         return run
 
     def bare(texts: list[str]) -> None:
-        lengths = [len(model.encode(text)) for text in texts]
+        lengths = lengths_of(model, texts)
         evaluate(model, [length for length in lengths for _ in range(length - WINDOW + 2)])
 
     def as_interpreto(texts: list[str]) -> Scores:
@@ -205,30 +201,47 @@ def shapley(model: whence.LayeredModel, texts: list[str], few: list[str], repeat
         settings: dict[str, Any] = {"samples": ORDERS, "baseline": model.tokenizer.masking, "special": True}
         return [e.scores for e in whence.explain(model, texts, "shapley", layers="embeddings", **settings)]
 
-    def captum(per_eval: int) -> Callable[[list[str]], Scores]:
-        def run(texts: list[str]) -> Scores:
-            found = []
-            for text, (ids, mask, target) in zip(texts, alone(model, texts), strict=True):
-                method = ShapleyValueSampling(forward(model))
-                orders = orders_of(model, text)
-                method.permutation_generator = lambda features, samples, orders=orders: orders
-                scores = method.attribute(
-                    ids, torch.full_like(ids, masking_of(model)), target=target, additional_forward_args=(mask,),
-                    n_samples=ORDERS, perturbations_per_eval=per_eval,
-                )  # fmt: skip
-                found.append(scores.detach().cpu().numpy())
-            return found
-
-        return run
-
     def bare(texts: list[str]) -> None:
-        lengths = [len(model.encode(text)) for text in texts]
+        lengths = lengths_of(model, texts)
         evaluate(model, [length for length in lengths for _ in range(length * ORDERS)])
 
-    best = {f"captum, {each} at a time": captum(each) for each in PERTURBATIONS_PER_EVAL}
+    best = {f"captum, {each} at a time": captum_shapley(model, each) for each in PERTURBATIONS_PER_EVAL}
     fewer = few[:: max(1, len(few) // 5)]
-    rows = compared({"captum, default (1 at a time)": captum(1)}, fewer, ours, bare, repeats)
+    rows = compared({"captum, default (1 at a time)": captum_shapley(model, 1)}, fewer, ours, bare, repeats)
     return rows + compared(best, few, ours, bare, repeats)
+
+
+def captum_integrated_gradients(
+    model: whence.LayeredModel, internal_batch_size: int | None
+) -> Callable[[list[str]], Scores]:
+    def run(texts: list[str]) -> Scores:
+        method = LayerIntegratedGradients(forward(model), encoder(model).embeddings.word_embeddings)
+        return [
+            method.attribute(
+                ids, torch.full_like(ids, masking_of(model)), target=target, additional_forward_args=(mask,),
+                n_steps=STEPS, internal_batch_size=internal_batch_size,
+            ).sum(-1).detach().cpu().numpy()
+            for ids, mask, target in alone(model, texts)
+        ]  # fmt: skip
+
+    return run
+
+
+def captum_shapley(model: whence.LayeredModel, per_eval: int) -> Callable[[list[str]], Scores]:
+    def run(texts: list[str]) -> Scores:
+        found = []
+        for text, (ids, mask, target) in zip(texts, alone(model, texts), strict=True):
+            method = ShapleyValueSampling(forward(model))
+            orders = orders_of(model, text)
+            method.permutation_generator = lambda features, samples, orders=orders: orders
+            scores = method.attribute(
+                ids, torch.full_like(ids, masking_of(model)), target=target, additional_forward_args=(mask,),
+                n_samples=ORDERS, perturbations_per_eval=per_eval,
+            )  # fmt: skip
+            found.append(scores.detach().cpu().numpy())
+        return found
+
+    return run
 
 
 COMPARISONS: dict[str, Callable[[whence.LayeredModel, list[str], list[str], int, bool], list[dict]]] = {
@@ -340,6 +353,11 @@ def alone(model: whence.LayeredModel, texts: list[str]) -> list[tuple[torch.Tens
     return found
 
 
+def lengths_of(model: whence.LayeredModel, texts: list[str]) -> list[int]:
+    """Tokens of each text, encoded as whence does: a part of the bare passes, since nobody has tokens to begin with."""
+    return [len(encoding) for encoding in model.encode_each([(text, None) for text in texts])]
+
+
 def orders_of(model: whence.LayeredModel, text: str) -> list[list[int]]:
     """The random orders that whence draws for a text, so that captum can be given the same ones."""
     inputs = model.collate([model.encode(text)])
@@ -349,12 +367,13 @@ def orders_of(model: whence.LayeredModel, text: str) -> list[list[int]]:
 
 
 def batches(model: whence.LayeredModel, lengths: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Rows of the given lengths in whence's own batches, all attended to: no explanation, only passes."""
+    """Rows of the given lengths in whence's own batches, padded as texts are: no explanation, only passes."""
     budget = 65_536 if model.device.type == "cuda" else 2_048
     found = []
     for batch in batching.micro_batches(sorted(lengths), int, budget):
         ids = torch.full((len(batch), max(batch)), 5, device=model.device)
-        found.append((ids, torch.ones_like(ids)))
+        mask = torch.arange(max(batch)) < torch.tensor(batch)[:, None]
+        found.append((ids, mask.long().to(model.device)))
     return found
 
 

@@ -20,9 +20,10 @@ lines = [
     "Made by `benchmarks/write_readme.py` from `benchmarks/results/`; `make bench` measures again (CPU).",
     "",
     "A ratio above 1 says how many times longer the peer takes than whence, on the same sentences, with the same",
-    "model, in one run. *bare* is whence's time over that of the model's own passes alone (the same number of rows in",
-    "batches of the same size, nothing explained); below 1 because sets of words that come up twice are evaluated",
-    "once. *difference* is the largest between any two scores; interpreto's integrated gradients are another quantity.",
+    "model, in one run. *bare* is whence's time over that of encoding the texts and the model's own passes alone (the",
+    "passes whence counts, rows of the same lengths in batches of the same size, nothing explained); below 1 because",
+    "sets of words that come up twice are evaluated once. *difference* is the largest between any two scores;",
+    "interpreto's integrated gradients are another quantity.",
     "Memory on the CPU is the growth of the resident set, sampled. The GPU run used a model of the same shape,",
     "fine-tuned in the same call (`sentiment-1` of the model card).",
 ]
@@ -45,6 +46,46 @@ for name, title in {"attribution-cpu": "CPU", "attribution-gpu": "GPU"}.items():
         f"| {row['peer_seconds']:.2f} s | **{row['ratio']:.1f}** | {row['bare_ratio']:.2f} "
         f"| {row['whence_peak_mb']:.0f} / {row['peer_peak_mb']:.0f} MB | {row['largest_difference']:.0e} |"
         for row in report["rows"]
+    ]
+for path in sorted((HERE / "results").glob("one_pass-*.json")):
+    report = json.loads(path.read_text())
+    settings, bare = report["settings"], report["bare"]
+    versions = ", ".join(f"{package} {number}" for package, number in report["versions"].items())
+    lines += [
+        "",
+        f"## One pass: {report['hardware']}",
+        "",
+        *paragraph(f"""{report["sentences"]:,} sentences, {report["tokens"]:,} tokens, {settings["batch_tokens"]:,} a
+        batch; median of {settings["repeats"]}; {versions}. *passes* go from tokens to scores and stand beside the
+        model's own pass over the same batches; *call* goes from texts to explanations, all that `whence.explain` does,
+        and stands beside that pass with the texts tokenised and a label given to each, by transformers alone."""),
+        "",
+        "| what | passes | x bare | asked | call | x bare | memory of the call |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| bare {beside} | {1000 * bare[f'bare {beside}']['seconds']:.1f} ms | | "
+        f"| {1000 * bare[f'bare {beside}, from texts']['seconds']:.1f} ms | "
+        f"| {bare[f'bare {beside}, from texts']['peak_mb']:.0f} MB |"
+        for beside in settings["asked"]
+    ]
+    lines += [
+        f"| {row['method']} | {1000 * row['passes']['seconds']:.1f} ms | **{row['passes_ratio']:.2f}** "
+        f"| {row['asked']} x {row['beside']} | {1000 * row['call']['seconds']:.1f} ms | {row['call_ratio']:.2f} "
+        f"| {row['call']['peak_mb']:.0f} MB |"
+        for row in report["rows"]
+    ]
+    per_text = bare["bare forward"]["seconds"] / report["sentences"]
+    lines += ["", f"All explanations written as JSON: {1000 * report['json']['seconds']:.1f} ms.", ""]
+    lines += [
+        *["| peer | sentences | a sentence | bare forwards in that time | memory |", "|---|---|---|---|---|"],
+        *(
+            f"| {row['peer']} | {row['sentences']} | {1000 * row['seconds'] / row['sentences']:.2f} ms "
+            f"| {row['seconds'] / row['sentences'] / per_text:,.0f} | {row['peak_mb']:.0f} MB |"
+            for row in report["peers"]
+        ),
+        "",
+        *[f"Left out: {name} ({why})." for name, why in report["left_out"].items()],
     ]
 for path in sorted((HERE / "results").glob("diffmask-*.json")):
     report = json.loads(path.read_text())

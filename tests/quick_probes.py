@@ -35,3 +35,20 @@ def weights(probes: DiffMask) -> dict[str, Tensor]:
 def same(one: DiffMask, other: DiffMask) -> bool:
     a, b = weights(one), weights(other)
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+QUICK_SHARES: dict[str, Any] = {
+    "steps": 3, "width": 16, "warm_up": 1, "step_tokens": 40, "pairs": 2, "checked_texts": 4, "checked_orders": 3,
+}  # fmt: skip
+
+
+def quick_shares(model: whence.LayeredModel, texts: Any = (), **changes: Any) -> whence.ShapleyProbes:
+    """Shapley probes after a few steps: good for nothing but tests."""
+    fitting = {name: changes.pop(name) for name in ("seed", "held_out", "folder", "watch") if name in changes}
+    probes = whence.ShapleyProbes(**{**QUICK_SHARES, **changes})
+    return probes.fit(model, texts or TEXTS * 4, validations=1, progress=False, **fitting)
+
+
+def same_shares(one: whence.ShapleyProbes, other: whence.ShapleyProbes) -> bool:
+    a, b = (each.shares.contents() for each in (one, other))
+    return a.config == b.config and all(torch.equal(a.weights[name], b.weights[name]) for name in a.weights)

@@ -382,7 +382,7 @@ def test_an_unknown_value_of_an_option() -> None:
         whence.UnknownNameError, whence.explain, tiny("bert"), SHORT, "leave_one_out", baseline="[NOPE]"
     )
     assert problem == "unknown baseline '[NOPE]'"
-    assert advice.endswith("known: auto, zero, pad, mask, a token of the vocabulary")
+    assert advice.endswith("known: auto, zero, pad, mask, delete, a token of the vocabulary")
 
 
 def test_a_baseline_vector_of_another_size() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tiny_models
@@ -9,6 +11,7 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.overrides import TorchFunctionMode
 
 import whence
 from whence.engine.play import hiding_game, revealing_game
@@ -36,6 +39,60 @@ def test_a_long_text_does_not_fill_a_batch_with_padding() -> None:
     encodings = [model.encode(" ".join(["film"] * (n_tokens - 2))) for n_tokens in (10, 10, 10, 11, 40, 40)]
     assert list(batches(model, encodings, 1_000)) == [[0, 1, 2, 3, 4, 5]], "a small batch costs more than its padding"
     assert list(batches(model, encodings, 160)) == [[0, 1, 2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+def test_texts_encoded_at_once_are_what_the_tokenizer_says_of_each(family: str) -> None:
+    model, tokenizer = tiny_models.tiny(family), tiny_models.tokenizer_of(family)
+    too_long = " ".join(["unhappiness"] * 70)
+    texts = [(tiny_models.SHORT, None), (too_long, None), (tiny_models.LONG, tiny_models.SHORT), ("a film", too_long)]
+    found = model.encode_each(texts)
+    for (text, pair), encoding in zip(texts, found, strict=True):
+        whole = tokenizer(text, pair, truncation=True, max_length=64, return_offsets_mapping=True)
+        assert (encoding.text, encoding.pair) == (text, pair)
+        assert encoding.ids == whole["input_ids"]
+        assert [(token.start, token.end) for token in encoding.tokens] == whole["offset_mapping"]
+        assert [token.text for token in encoding.tokens] == tokenizer.convert_ids_to_tokens(whole["input_ids"])
+        assert encoding.cut == len(tokenizer(text, pair, verbose=False)["input_ids"]) - len(encoding)
+    assert [bool(encoding.cut) for encoding in found] == [False, True, False, True]
+
+
+class Waits(TorchFunctionMode):
+    """Counts what would make Python wait for a GPU: numbers of a tensor that are asked for."""
+
+    asked = ("tolist", "item", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__float__", "__index__")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.counted += getattr(func, "__name__", "") in self.asked
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["integrated_gradients", "occlusion", "leave_one_out", "shapley", "smooth_grad", "lime", "kernel_shap",
+     "gradient_shap"],
+)  # fmt: skip
+def test_a_gpu_is_waited_for_once_a_call_and_not_once_a_forward(method: str) -> None:
+    model, text = tiny_models.tiny("bert"), tiny_models.TEXTS[1]
+    whence.explain(model, text, method)  # what is looked at the first time is known then
+    inputs = model.collate([model.encode(text)])
+    with Waits() as own:
+        model.run(inputs)
+    forwards, waits = [], []
+    for batch_tokens in (4_096, len(inputs.encodings[0])):
+        calls: list[None] = []
+        hook = model.module.register_forward_hook(lambda *_, calls=calls: calls.append(None))
+        with Waits() as found:
+            whence.explain(model, text, method, batch_tokens=batch_tokens)
+        hook.remove()
+        forwards.append(len(calls))
+        waits.append(found.counted - own.counted * len(calls))
+    assert forwards[1] > forwards[0] + 3
+    assert waits[1] == waits[0]
 
 
 @settings(deadline=None)
@@ -155,7 +212,7 @@ def texts_of_many_lengths() -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore:.*reads its padding")
-@pytest.mark.parametrize("hide", ["auto", "mask"])
+@pytest.mark.parametrize("hide", ["auto", "mask", "delete"])
 def test_games_and_boards_of_a_model_that_reads_its_padding(hide: Hide) -> None:
     model, texts = mobilebert("ForSequenceClassification"), texts_of_many_lengths()
     found = whence.explain(model, texts, "leave_one_out")

@@ -10,6 +10,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import pytest
 import tiny_models
 import torch
+from quick_probes import quick_shares
 
 import whence
 from whence import testing
@@ -28,10 +29,32 @@ def with_probes(name: str, kind: str) -> whence.Method:
     return dataclasses.replace(method, compute=functools.partial(method.compute, probes=probes))
 
 
+@functools.cache
+def with_shares(name: str, family: str, head: str = "classification") -> whence.Method:
+    """A method of Shapley probes, trained for a moment for the tiny model of that family."""
+    model = tiny_models.tiny_plain(family) if family in tiny_models.PLAIN else tiny_models.tiny(family, head)
+    probes = quick_shares(model, tiny_models.texts_for(family, head) * 2 if head != "classification" else ())
+    method = whence.METHODS[name]
+    return dataclasses.replace(method, compute=functools.partial(method.compute, probes=probes))
+
+
+def with_what_it_needs(method: str) -> str | whence.Method:
+    if method == "diffmask":
+        return with_probes("bert", "input")
+    return with_shares(method, "bert") if method in ("one_pass", "amortised_shapley") else method
+
+
 @pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("method", [*whence.METHODS, *whence.PRESETS])
 def test_method_keeps_the_contract(method: str, check: testing.Check, bert: whence.LayeredModel) -> None:
-    check(with_probes("bert", "input") if method == "diffmask" else method, bert)
+    check(with_what_it_needs(method), bert)
+
+
+@pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("family", [family for family in tiny_models.FAMILIES if family != "bert"])
+def test_shapley_probes_keep_the_contract_on_every_family(family: str, check: testing.Check) -> None:
+    head = "classification" if (family, "classification") in tiny_models.CASES else "causal_lm"
+    check(with_shares("one_pass", family, head), tiny_models.tiny(family, head))
 
 
 @pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
@@ -91,8 +114,11 @@ def test_every_choice_keeps_the_contract(
     quick = {each: few for each, few in QUICK.items() if each in method.options and each != option}
     if name == "integrated_gradients" and value == "fejer":
         del quick["steps"]  # so that this is the rule whose points are used again
-    chosen = functools.partial(method.compute, **quick, **{option: value})
-    check(dataclasses.replace(method, compute=chosen, layers="all"), bert)
+    needed = with_what_it_needs(name)
+    compute = method.compute if isinstance(needed, str) else needed.compute
+    chosen = functools.partial(compute, **quick, **{option: value})
+    layers = method.layers if method.only_there else "all"
+    check(dataclasses.replace(method, compute=chosen, layers=layers), bert)
 
 
 @functools.cache

@@ -256,7 +256,13 @@ def drop(*path: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-NEWER = ("keep_probability", "decoded", "embedded", "notes")  # a file of before these is read: see test_facts.py
+NEWER = (
+    "keep_probability",
+    "decoded",
+    "embedded",
+    "notes",
+    "units",
+)  # a file of before these is read: see test_facts.py
 PARTS: list[tuple[Any, ...]] = [(), ("tokens", 1), ("meaning",), ("prediction",), ("target",), ("model",), ("cost",)]
 
 

@@ -55,10 +55,11 @@ def test_a_file_without_the_newer_fields_loads() -> None:
     assert explanation.model.embedded == "sentiment"
     data = explanation.to_dict()
     assert whence.Explanation.from_dict(json.loads(json.dumps(data))) == explanation
-    del data["meaning"]["keep_probability"], data["meaning"]["decoded"], data["model"]["embedded"], data["notes"]
+    del data["meaning"]["keep_probability"], data["meaning"]["decoded"], data["model"]["embedded"]
+    del data["notes"], data["units"]
     old = whence.Explanation.from_dict(data)
     assert old.meaning == explanation.meaning
-    assert (old.model.embedded, old.notes) == (None, ())
+    assert (old.model.embedded, old.notes, old.units) == (None, (), None)
     data["meaning"]["name"] = "decoded keep probability"
     assert whence.Explanation.from_dict(data).meaning.decoded
     assert not whence.Explanation.from_dict(data).meaning.keep_probability

@@ -17,7 +17,7 @@ from axe_playwright_python.sync_playwright import Axe
 from made_explanations import made
 from test_page import HOSTILE, poisoned
 
-from whence.explanation import Explanation, Meaning, Prediction
+from whence.explanation import Explanation, Meaning, Prediction, Unit, UnitScores
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render.page import page as page_of
 from whence.render.visible import visible
@@ -127,6 +127,27 @@ def test_the_text_stands_as_it_was_written(show: Open, text: str) -> None:
 def test_pairs_are_two_texts(show: Open) -> None:
     tab = show([made("a question", LAYERS, pair="an answer")])
     assert texts_of(tab, ".source") == ["a question", "an answer"]
+
+
+def test_units_are_coloured_and_named_as_a_whole(show: Open) -> None:
+    text = "It was fine. Not dull!"
+    explanation = made(text, LAYERS, pieces=True)
+    own = [i for i, token in enumerate(explanation.tokens) if not token.special]
+    first = sum(explanation.tokens[i].start < 12 for i in own)
+    units = (Unit(0, 12, 0, tuple(own[:first])), Unit(13, 22, 0, tuple(own[first:])))
+    scores = np.array([[1.0, -0.5]] * 5, dtype=np.float32)
+    tab = show([replace(explanation, units=UnitScores("sentence", units, scores, scores / 8))])
+    assert texts_of(tab, ".source .mark") == ["It was fine.", "Not dull!"]
+    assert tab.text_content(".source") == text
+    assert labels(tab) == ["It was fine.", "Not dull!"]
+    assert tab.text_content("#unit-words-label") == "sentences"
+    assert "Sentences × layers" in tab.text_content("#map-title")
+    assert "A sentence has the sum of its sub-words' scores." in tab.text_content("#legend-range")
+    tab.hover(".source .mark")
+    assert "sentenceIt was fine." in tab.text_content("#tip")
+    assert "+1.00 ± 0.12" in tab.text_content("#tip")
+    tab.keyboard.press("w")
+    assert len(texts_of(tab, ".source .mark")) == len(explanation.tokens) - 2
 
 
 def test_what_the_model_did_not_read_is_set_apart(show: Open) -> None:

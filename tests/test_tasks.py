@@ -204,6 +204,18 @@ def test_scores_of_a_similarity_are_what_a_token_is_worth() -> None:
     assert whole.cost.forwards == 2 + len([token for token in whole.tokens if not token.special])
 
 
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_a_similarity_without_a_word(family: str) -> None:
+    module = encoder(family)
+    model = whence.load(module, tiny_models.tokenizer_of(family), task="similarity")
+    whole = whence.explain(
+        model, ("the plot was dull", "a long plot"), "leave_one_out", baseline="delete", units="word"
+    )
+    without = by_hand(module, family, "the plot was", "a long plot")
+    score = whole.gathered()[-1].score
+    assert score == pytest.approx(by_hand(module, family, "the plot was dull", "a long plot") - without, abs=1e-5)
+
+
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max", "lasttoken"])
 def test_poolings(pooling: Any) -> None:
     module, tokenizer = encoder("bert"), tiny_models.wordpiece()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from whence.explanation import Explanation, Layer, Meaning, Token, Word
     from whence.learned.diffmask import DiffMask
+    from whence.learned.shapley import ShapleyProbes
     from whence.lens import Lens, decode_layers
     from whence.methods import METHODS
     from whence.methods.explain import explain
@@ -40,6 +41,7 @@ _HOME = {
     "whence.attention.audit_record": ("AttentionAudit",),
     "whence.comparison": ("Comparison", "compare"),
     "whence.learned.diffmask": ("DiffMask",),
+    "whence.learned.shapley": ("ShapleyProbes",),
     "whence.errors": (
         "FileError", "InputError", "ModelError", "NonFiniteError", "UnknownArchitectureError", "UnknownNameError",
         "UsageError", "WhenceError", "WhenceWarning",
@@ -87,6 +89,7 @@ __all__ = [
     "Question",
     "Scoreboard",
     "Scores",
+    "ShapleyProbes",
     "Span",
     "Token",
     "UnknownArchitectureError",

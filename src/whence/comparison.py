@@ -20,6 +20,7 @@ from whence.models.batching import Text
 from whence.models.layered import LayeredModel, Layers
 from whence.progress import Progress, reporter
 from whence.targets import Target
+from whence.units import Units
 
 if TYPE_CHECKING:
     import pandas
@@ -50,6 +51,8 @@ class Comparison:
             raise UsageError(
                 "explanations of different texts cannot be compared", "explain one text by several methods"
             )
+        if len({None if each.units is None else each.units.units for each in self.explanations}) > 1:
+            raise UsageError("explanations in different units cannot be compared", "give units= the same for all")
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -63,11 +66,13 @@ class Comparison:
 
     @property
     def rank_correlations(self) -> Float[np.ndarray, "method method"]:
-        """Kendall's τ-b between the sizes of two methods' scores of the words, each at its layer nearest the input.
+        """Kendall's τ-b between the sizes of two methods' scores of words (or units), each at its lowest layer.
 
         NaN where a method gives all words the same size.
         """
-        found = [{(word.segment, word.start): abs(word.score) for word in each.words()} for each in self.explanations]
+        found = [
+            {(word.segment, word.start): abs(word.score) for word in each.gathered()} for each in self.explanations
+        ]
         words = sorted({key for sizes in found for key in sizes})
         sizes = np.array([[row.get(key, 0.0) for key in words] for row in found], dtype=np.float64)
         return kendall_tau(sizes, sizes)
@@ -94,7 +99,7 @@ class Comparison:
         return cls.from_dict(load_json(path))
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """One row per method, layer and word: method, layer, word, start, end, segment, score."""
+        """One row per method, layer and word (or unit): method, layer, word, start, end, segment, score."""
         import pandas
 
         return pandas.DataFrame(
@@ -109,7 +114,7 @@ class Comparison:
             }
             for each in self.explanations
             for layer in each.layers
-            for word in each.words(layer)
+            for word in each.gathered(layer)
         )
 
     def to_html(self, path: str | Path | None = None) -> str:
@@ -133,20 +138,22 @@ class Comparison:
         yield comparison_view(self.explanations)
 
     def __repr__(self) -> str:
-        return f"<Comparison of {', '.join(self.methods)}: {len(self.explanations[0].words())} words>"
+        first = self.explanations[0]
+        kind = "word" if first.units is None else first.units.kind
+        return f"<Comparison of {', '.join(self.methods)}: {len(first.gathered())} {kind}s>"
 
 
 @overload
 def compare(
     model: LayeredModel, texts: Text, methods: Sequence[str | Method], *, target: Target = ...,
-    scale: Scale | None = ..., layers: Layers | None = ..., seed: int = ..., batch_tokens: int | None = ...,
-    progress: Progress = ..., **options: Any,
+    scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
+    batch_tokens: int | None = ..., progress: Progress = ..., **options: Any,
 ) -> Comparison: ...  # fmt: skip
 @overload
 def compare(
     model: LayeredModel, texts: Iterable[Text], methods: Sequence[str | Method], *, target: Target = ...,
-    scale: Scale | None = ..., layers: Layers | None = ..., seed: int = ..., batch_tokens: int | None = ...,
-    progress: Progress = ..., **options: Any,
+    scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
+    batch_tokens: int | None = ..., progress: Progress = ..., **options: Any,
 ) -> list[Comparison]: ...  # fmt: skip
 def compare(
     model: LayeredModel,
@@ -156,6 +163,7 @@ def compare(
     target: Target = "predicted",
     scale: Scale | None = None,
     layers: Layers | None = None,
+    units: Units = "token",
     seed: int = 0,
     batch_tokens: int | None = None,
     progress: Progress = None,
@@ -172,7 +180,7 @@ def compare(
         model: what `whence.load` gives.
         texts: a text or a pair of texts gives a comparison; several give a list in the same order.
         methods: names from `whence methods` (presets too), or methods of your own.
-        target, scale, layers, seed, batch_tokens: see `whence.explain`; the same for all methods.
+        target, scale, layers, units, seed, batch_tokens: see `whence.explain`; the same for all methods.
         progress: True draws a bar per method, a function is called with (method, texts done, texts in all).
         options: go to every method that has them; one that none of them has is refused.
     """
@@ -186,8 +194,8 @@ def compare(
     with reporter(progress) as report:
         by_method = [
             explain(
-                model, given, method, target=target, scale=scale, layers=layers, seed=seed, batch_tokens=batch_tokens,
-                progress=report, **share,
+                model, given, method, target=target, scale=scale, layers=layers, units=units, seed=seed,
+                batch_tokens=batch_tokens, progress=report, **share,
             )
             for method, share in zip(methods, shares, strict=True)
         ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -56,6 +56,30 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Unit:
+    """What is scored as a whole: characters of the text (segment 1: of its pair), and the positions of its tokens."""
+
+    start: int
+    end: int
+    segment: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class UnitScores:
+    """The scores of units larger than tokens, at the layers of an explanation; `kind` says which units they are.
+
+    A unit has the sum of its tokens' scores, or the strongest where scores do not add up. Where it was taken away as a
+    whole, its tokens share its score evenly. Its standard error is the sum of theirs, which is no less than its own.
+    """
+
+    kind: str
+    units: tuple[Unit, ...]
+    scores: Float[np.ndarray, "layer unit"]
+    standard_errors: Float[np.ndarray, "layer unit"] | None = None
+
+
+@dataclass(frozen=True)
 class Meaning:
     """What a score says, whether its sign matters, whether tokens' scores add up, and its bounds (None: unbounded).
 
@@ -71,6 +95,10 @@ class Meaning:
     high: float | None = None
     keep_probability: bool = False
     decoded: bool = False
+
+    def gathered(self, scores: Sequence[float] | Float[np.ndarray, " token"]) -> float:
+        """The score of several tokens together: their sum, or the strongest of them where scores do not add up."""
+        return float(sum(map(float, scores)) if self.additive else max(scores, key=abs))
 
 
 @dataclass(frozen=True)
@@ -128,6 +156,7 @@ class Explanation:
     `scores[i, j]` is the score of `tokens[j]` at `layers[i]`. `standard_errors` has the same shape where a method
     samples; `completeness_errors` has one number per layer where a method promises that scores add up. `warnings` are
     reasons to doubt the scores, `notes` are not: they say, for instance, that sampled numbers happen to be exact.
+    `units` holds the scores of words, sentences or other units, where those were asked for.
 
     >>> import whence
     >>> explanation = whence.explain(whence.load(), "a gorgeous, witty film", method="gradient_x_input")
@@ -155,6 +184,7 @@ class Explanation:
     completeness_errors: tuple[float, ...] | None = None
     whence_version: str = field(default="")
     notes: tuple[str, ...] = ()
+    units: UnitScores | None = None
 
     @classmethod
     def from_scores(
@@ -209,11 +239,13 @@ class Explanation:
 
     def row(self, layer: Layer | None = None) -> Float[np.ndarray, " token"]:
         """The scores of all tokens at one layer; by default the layer nearest the input."""
-        layer = self.layers[0] if layer is None else layer
-        if layer not in self.layers:
-            raise UnknownNameError("layer", layer, self.layers)
-        row: Float[np.ndarray, " token"] = self.scores[self.layers.index(layer)]
+        row: Float[np.ndarray, " token"] = self.scores[self._index(layer)]
         return row
+
+    def _index(self, layer: Layer | None) -> int:
+        if layer is not None and layer not in self.layers:
+            raise UnknownNameError("layer", layer, self.layers)
+        return 0 if layer is None else self.layers.index(layer)
 
     def words(self, layer: Layer | None = None) -> list[Word]:
         """The words of the text in order, each with the sum (scores that add up) or the strongest of its tokens'."""
@@ -222,22 +254,23 @@ class Explanation:
         for index, token in enumerate(self.tokens):
             if token.word is not None and not token.special:
                 members.setdefault((token.segment, token.word), []).append(index)
-        strongest: Callable[[Any], float] = lambda values: max(values, key=abs)  # noqa: E731
-        gather = sum if self.meaning.additive else strongest
-        words = []
-        for (segment, _), indices in sorted(members.items()):
-            start = min(self.tokens[i].start for i in indices)
-            end = max(self.tokens[i].end for i in indices)
-            source = self.text if segment == 0 else (self.pair or "")
-            while start < end and source[start].isspace():
-                start += 1
-            score = float(gather([float(row[i]) for i in indices]))
-            words.append(Word(source[start:end], start, end, segment, score))
-        return words
+        units = [unit_of_tokens(self.tokens, members[key], self.text, self.pair) for key in sorted(members)]
+        return [self._scored(unit, self.meaning.gathered(row[list(unit.tokens)])) for unit in units]
+
+    def gathered(self, layer: Layer | None = None) -> list[Word]:
+        """The units that were asked for, in order, each with its score; words where no others were."""
+        if self.units is None:
+            return self.words(layer)
+        row = self.units.scores[self._index(layer)]
+        return [self._scored(unit, float(score)) for unit, score in zip(self.units.units, row, strict=True)]
+
+    def _scored(self, unit: Unit, score: float) -> Word:
+        source = self.text if unit.segment == 0 else self.pair or ""
+        return Word(source[unit.start : unit.end], unit.start, unit.end, unit.segment, score)
 
     def top(self, k: int = 5, layer: Layer | None = None) -> list[Word]:
-        """The `k` words with the strongest scores, strongest first; ties in the order of the text."""
-        return sorted(self.words(layer), key=lambda word: -abs(word.score))[:k]
+        """The `k` words (or units asked for) with the strongest scores, strongest first; ties in the text's order."""
+        return sorted(self.gathered(layer), key=lambda word: -abs(word.score))[:k]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON types, with a schema version."""
@@ -324,6 +357,16 @@ class Explanation:
         return self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def unit_of_tokens(tokens: Sequence[Token], positions: Sequence[int], text: str, pair: str | None) -> Unit:
+    """The piece of the text that some tokens, given by their positions, come from; spaces before it are left out."""
+    segment = tokens[positions[0]].segment
+    start, end = min(tokens[i].start for i in positions), max(tokens[i].end for i in positions)
+    source = text if segment == 0 else pair or ""
+    while start < end and source[start : start + 1].isspace():
+        start += 1
+    return Unit(start, end, segment, tuple(positions))
 
 
 _MARKS = ("##", "Ġ", "▁", "Ċ")  # with which tokenizers mark that a piece goes on, or that a word begins

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,6 +16,8 @@ from whence.explanation import (
     Prediction,
     Scale,
     Token,
+    Unit,
+    UnitScores,
     layer_of_file,
 )
 from whence.json_records import (
@@ -60,15 +62,34 @@ def _explanation(**values: Any) -> Explanation:
     if errors is not None and len(errors) != shape[0]:
         raise FileError(f"completeness_errors: expected {shape[0]} numbers", _ADVICE)
     check_spans(values["tokens"], values["text"], values["pair"])
+    if values["units"] is not None:
+        _check_units(values["units"], shape, values["text"], values["pair"])
     return Explanation(**values)
 
 
-def check_spans(tokens: tuple[Token, ...], source: str, pair: str | None) -> None:
-    """Every token lies in the text or, if it is of the second segment, in the pair."""
-    for index, token in enumerate(tokens):
-        mine = source if token.segment == 0 else pair
-        if mine is None or not 0 <= token.start <= token.end <= len(mine):
-            raise FileError(f"tokens[{index}]: span {token.start}:{token.end} lies outside the text", _ADVICE)
+def check_spans(spans: Sequence[Token | Unit], source: str, pair: str | None, name: str = "tokens") -> None:
+    """Every span lies in the text or, if it is of the second segment, in the pair."""
+    for index, span in enumerate(spans):
+        mine = source if span.segment == 0 else pair
+        if mine is None or not 0 <= span.start <= span.end <= len(mine):
+            raise FileError(f"{name}[{index}]: span {span.start}:{span.end} lies outside the text", _ADVICE)
+
+
+def _unit_scores(**values: Any) -> UnitScores:
+    shape = (len(values["scores"]), len(values["units"]))
+    for name in ("scores", "standard_errors"):
+        if values[name] is not None and values[name].shape != shape:
+            raise FileError(f"units.{name}: expected {shape[0]} x {shape[1]} numbers", _ADVICE)
+    return UnitScores(**values)
+
+
+def _check_units(scored: UnitScores, shape: tuple[int, int], source: str, pair: str | None) -> None:
+    if len(scored.scores) != shape[0]:
+        raise FileError(f"units.scores: expected {shape[0]} rows", _ADVICE)
+    check_spans(scored.units, source, pair, "units.units")
+    for index, unit in enumerate(scored.units):
+        if not unit.tokens or not all(0 <= position < shape[1] for position in unit.tokens):
+            raise FileError(f"units.units[{index}]: expected positions of some of {shape[1]} tokens", _ADVICE)
 
 
 def save(explanation: Explanation, path: str | Path) -> None:
@@ -100,6 +121,7 @@ TOKENS: Reader = several(
          "word": optional(whole)},
     )
 )  # fmt: skip
+UNIT: Reader = record(Unit, {"start": whole, "end": whole, "segment": whole, "tokens": several(whole)})
 MEANING: Reader = record(
     Meaning,
     {"name": text, "sentence": text, "signed": flag, "additive": flag, "low": optional(number),
@@ -135,6 +157,12 @@ _EXPLANATION: Reader = record(
         "completeness_errors": optional(several(number)),
         "whence_version": text,
         "notes": several(text),
+        "units": optional(
+            record(
+                _unit_scores,
+                {"kind": text, "units": several(UNIT), "scores": table(2), "standard_errors": optional(table(2))},
+            )
+        ),
     },
-    lambda values: {"notes": []},
+    lambda values: {"notes": [], "units": None},
 )

@@ -48,11 +48,17 @@ class Selection:
         self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
     ) -> Float[Tensor, " batch"]:
         """The target of each row, in float32, differentiable."""
+        return self.parts(logits, mask) @ self.weights
+
+    def parts(
+        self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch part"]:
+        """Each part of each row's target, before they are added up."""
         logits = _with_token_axis(logits)
         source = logits if self.scale == "logit" else self.reading.log_probabilities(logits, mask)
         batch = torch.arange(len(logits), device=logits.device)[:, None, None]
         sums = source[batch, self.indices[..., 0], self.indices[..., 1]].float().sum(dim=-1)
-        return (sums.exp() if self.scale == "probability" else sums) @ self.weights
+        return sums.exp() if self.scale == "probability" else sums
 
     def records(self, values: Float[Tensor, " batch"]) -> list[ExplainedTarget]:
         """Each row's target in words, with its value on the whole text."""
@@ -74,12 +80,12 @@ def select(
     """Resolve a target on every text of a batch, given the model's output on the whole texts."""
     if scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
-    if logits.isnan().any():
+    rows = _with_token_axis(logits.detach()).float().cpu()
+    if rows.isnan().any():
         raise NonFiniteError(
             "the model's output is NaN, so nothing can be explained",
             "look for NaN weights (broken checkpoint or overflow in half precision)",
         )
-    rows = _with_token_axis(logits.detach()).float().cpu()
     sides = [_side(side) for side in ((target.this, target.that) if isinstance(target, Contrast) else (target,))]
     characters = [side.at if isinstance(side, Label) else None for side in sides]
     if reading.one_position and characters[-1] not in (None, characters[0]):

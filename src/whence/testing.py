@@ -20,9 +20,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from whence.errors import WhenceWarning
+from whence.errors import UsageError, WhenceWarning
 from whence.explanation import Explanation
 from whence.methods.explain import explain
+from whence.methods.names import method_named
 from whence.methods.question import Method
 from whence.models.layered import LayeredModel
 
@@ -80,13 +81,42 @@ def check_same_seed_same_scores(method: str | Method, model: LayeredModel) -> No
 
 
 def check_a_layer_alone_equals_the_layer_among_others(method: str | Method, model: LayeredModel) -> None:
-    """Asking for one layer gives what asking for several gives there."""
+    """Asking for one layer gives what asking for several gives there; a method bound to its layers refuses others."""
     layers = [1, model.n_layers]
+    if method_named(method).method.only_there:
+        try:
+            _explain(model, TEXTS[:1], method, layers=layers)
+        except UsageError:
+            return
+        raise AssertionError("a layer of which the method says nothing was not refused")
     both = _explain(model, TEXTS[:2], method, layers=layers)
     for layer in layers:
         for one, other in zip(_explain(model, TEXTS[:2], method, layers=layer), both, strict=True):
             distance = float(np.abs(one.row(layer) - other.row(layer)).max())
             assert distance <= TOLERANCE, f"layer {layer} alone differs by {distance:.1e} from the same among others"
+
+
+def check_units_have_the_scores_of_their_tokens(method: str | Method, model: LayeredModel) -> None:
+    """A word has the sum of its tokens' scores, or the strongest where they do not add up.
+
+    Where words are taken away as a whole, tokens share a word's score evenly, and a text all of whose words are single
+    tokens has the scores that it has without units. Presets are other packages' ways with tokens: they are passed over.
+    """
+    named = method_named(method)
+    if named.preset is not None:
+        return
+    tokens, words = _explain(model, TEXTS, method), _explain(model, TEXTS, method, units="word")
+    for alone, together in zip(tokens, words, strict=True):
+        assert together.units is not None, "the units were not scored"
+        sizes = {len(unit.tokens) for unit in together.units.units}
+        if sizes == {1} or not named.method.takes_units:
+            distance = _distance(alone, together)
+            assert distance <= TOLERANCE, f"with words as units the scores of tokens differ by {distance:.1e}"
+        for unit, column in zip(together.units.units, together.units.scores.T, strict=True):
+            for row, found in zip(together.scores[:, unit.tokens], column, strict=True):
+                expected = together.meaning.gathered(row)
+                assert np.isclose(found, expected, atol=1e-6), f"a word has {found}, its tokens {row.tolist()}"
+                assert not named.method.takes_units or np.ptp(row) <= 1e-6, "the tokens of a word have unequal shares"
 
 
 def check_counts_its_passes(method: str | Method, model: LayeredModel) -> None:
@@ -143,6 +173,7 @@ METHOD_CHECKS: tuple[Check, ...] = (
     check_token_budget_does_not_matter,
     check_same_seed_same_scores,
     check_a_layer_alone_equals_the_layer_among_others,
+    check_units_have_the_scores_of_their_tokens,
     check_counts_its_passes,
     check_leaves_the_model_as_found,
     check_leaves_the_model_as_found_after_a_crash,

@@ -27,6 +27,7 @@ MethodNames = Annotated[str, Option("--methods", metavar="A,B,C", help="Names fr
 LayerNames = Annotated[
     str | None, Option("--layers", metavar="LAYERS", help="all, embeddings, or numbers such as 0,3,-1.")
 ]
+UnitName = Annotated[str, Option("--units", metavar="UNIT", help="What is scored: token, word, sentence or paragraph.")]
 TargetName = Annotated[str | None, Option("--target", metavar="LABEL", help="The label to explain, by name or number.")]
 Against = Annotated[str | None, Option("--against", metavar="LABEL", help="Explain why not this label (or span).")]
 ScaleName = Annotated[str | None, Option("--scale", metavar="UNIT", help="logit, probability or log_probability.")]
@@ -41,7 +42,7 @@ DataDir = Annotated[Path | None, Option("--data-dir", metavar="FOLDER", help="Wh
 Split = Annotated[str | None, Option("--split", metavar="NAME", help="Which part of the data: train, dev or test.")]
 Limit = Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most so many texts, drawn by --seed.")]
 Options = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help="A method's option.")]
-Probes = Annotated[Path | None, Option("--probes", metavar="FOLDER", help="What `whence fit` wrote, for diffmask.")]
+Probes = Annotated[Path | None, Option("--probes", metavar="FOLDER", help="What `whence fit` wrote.")]
 Json = Annotated[bool, Option("--json", help="Print one JSON object per line and nothing else.")]
 Save = Annotated[Path | None, Option("--save", metavar="FILE", help="Write the explanation as JSON.")]
 Html = Annotated[Path | None, Option("--html", metavar="FILE", help="Write a page that any browser shows.")]
@@ -188,3 +189,11 @@ def _parse_span(span: str) -> Any:
     if not (start.isdecimal() and end.isdecimal()):
         raise UsageError(f"{span!r} is not a span", "write START:END, as in --span 10:15")
     return Span(int(start), int(end))
+
+
+def methods_of(probes: Path) -> tuple[str, ...]:
+    """The methods that the probes in a folder are for, the usual one first."""
+    from whence.probes import shapley
+    from whence.probes.folder import schema_of
+
+    return ("one_pass", "amortised_shapley") if schema_of(probes) == shapley.SCHEMA else ("diffmask",)

@@ -25,6 +25,7 @@ from whence.cli.arguments import (
     TargetName,
     TaskName,
     Trust,
+    UnitName,
     known_methods,
     parse_options,
     parse_settings,
@@ -44,7 +45,7 @@ from whence.errors import UsageError
 
 
 def compare(
-    text: OneText, methods: MethodNames, model: ModelName = None, layers: LayerNames = None,
+    text: OneText, methods: MethodNames, model: ModelName = None, layers: LayerNames = None, units: UnitName = "token",
     target: TargetName = None, against: Against = None, scale: ScaleName = None, pair: Pair = None,
     span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
     head: HeadName = None, option: Options = None, probes: Probes = None,
@@ -64,7 +65,7 @@ def compare(
             raise UsageError(f"one text is compared at a time, but there are {len(given)}", "give one line")
         check_page(html)
         names = known_methods([name.strip() for name in methods.split(",") if name.strip()])
-        settings = parse_settings(layers, scale, seed, batch_tokens)
+        settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         shared_options(names, options)  # checked before a model is loaded
         loaded = load_model(model, task, revision, head, trust=trust)

@@ -25,6 +25,7 @@ from whence.cli.arguments import (
     TaskName,
     Trust,
     known_methods,
+    methods_of,
     parse_options,
 )
 from whence.cli.progress import load_model
@@ -107,7 +108,7 @@ def _names(listing: str) -> list[str]:
 
 
 def _method_options(options: Sequence[str], probes: Path | None) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {} if probes is None else {"diffmask": {"probes": probes}}
+    found: dict[str, dict[str, Any]] = {name: {"probes": probes} for name in (methods_of(probes) if probes else ())}
     for each in options:
         method, dot, rest = each.partition(".")
         if not dot or "=" not in rest or "=" in method:

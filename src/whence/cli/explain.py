@@ -26,8 +26,10 @@ from whence.cli.arguments import (
     TaskName,
     Texts,
     Trust,
+    UnitName,
     Words,
     known_methods,
+    methods_of,
     parse_options,
     parse_settings,
     parse_target,
@@ -47,9 +49,9 @@ from whence.errors import UsageError
 
 def explain(
     texts: Texts, model: ModelName = None, method: MethodName = None, layers: LayerNames = None,
-    target: TargetName = None, against: Against = None, scale: ScaleName = None, pair: Pair = None,
-    span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
-    head: HeadName = None, option: Options = None, probes: Probes = None,
+    units: UnitName = "token", target: TargetName = None, against: Against = None, scale: ScaleName = None,
+    pair: Pair = None, span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None,
+    trust: Trust = False, head: HeadName = None, option: Options = None, probes: Probes = None,
     as_json: Json = False, save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
     words: Words = True, all_tokens: AllTokens = False, debug: Debug = False,
 ) -> None:  # fmt: skip
@@ -64,9 +66,10 @@ def explain(
         if save is not None and len(given) != 1:
             raise UsageError(f"--save holds one explanation, but there are {len(given)} texts", "use --json > FILE")
         check_page(html)
-        settings = parse_settings(layers, scale, seed, batch_tokens)
+        settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
-        method = known_methods([method or "diffmask"] if method or probes else [])[0]
+        asked = method or (methods_of(probes)[0] if probes else None)
+        method = known_methods([asked] if asked else [])[0]
         loaded = load_model(model, task, revision, head, trust=trust)
         wanted = parse_target(loaded.reading.labels, target, against, span, at)
         sources = [text if pair is None else (text, pair) for text in given]

@@ -1,4 +1,4 @@
-"""`whence fit`: train DiffMask probes for a model."""
+"""`whence fit`: train probes for a model, of either kind of learned explainer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,26 +30,32 @@ from whence.cli.arguments import (
 )
 from whence.cli.progress import load_model
 from whence.cli.reporting import errors_reported, print_line, print_views, say
-from whence.errors import WhenceWarning
+from whence.errors import UnknownNameError, UsageError, WhenceWarning
 
 if TYPE_CHECKING:
     from whence.learned.diffmask import DiffMask
-    from whence.learned.diffmask.standing import Standing
+    from whence.learned.shapley import ShapleyProbes
     from whence.models.batching import Text
     from whence.models.layered import LayeredModel
 
-    Bar = AbstractContextManager[Callable[[Standing], None] | None]
+    Bar = AbstractContextManager[Callable[[Any], None] | None]
 
+EXPLAINERS = ("diffmask", "shapley")
 Folder = Annotated[
     Path, Option("--out", metavar="FOLDER", help="Where the probes go; a killed run goes on from there.")
 ]
-KindName = Annotated[
-    str, Option("--kind", metavar="KIND", help="input (what a layer knows) or hidden (what it stores).")
+ExplainerName = Annotated[
+    str, Option("--explainer", metavar="NAME", help="diffmask (what is not needed) or shapley (each word's share).")
 ]
-RecipeName = Annotated[str, Option("--recipe", metavar="NAME", help="whence, released or paper: how to train.")]
+KindName = Annotated[
+    str | None, Option("--kind", metavar="KIND", help="Of diffmask: input (what a layer knows) or hidden (stores).")
+]
+RecipeName = Annotated[
+    str, Option("--recipe", metavar="NAME", help="whence; diffmask: released, paper; shapley: quick (few cores).")
+]
 Steps = Annotated[int | None, Option("--steps", metavar="N", min=1, help="Training steps.")]
-Margin = Annotated[float | None, Option("--margin", metavar="X", help="How far the output may move.")]
-BatchSize = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help="Texts per step.")]
+Margin = Annotated[float | None, Option("--margin", metavar="X", help="Of diffmask: how far the output may move.")]
+BatchSize = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help="Of diffmask: texts per step.")]
 Settings = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help="A recipe's setting.")]
 HeldOut = Annotated[
     str | None, Option("--held-out", metavar="FILE|NAME", help="Texts to judge by; else a tenth of --data.")
@@ -56,13 +63,14 @@ HeldOut = Annotated[
 
 
 def fit(
-    data: DataName, out: Folder, model: ModelName = None, kind: KindName = "input", recipe: RecipeName = "whence",
+    data: DataName, out: Folder, model: ModelName = None, explainer: ExplainerName = "diffmask",
+    kind: KindName = None, recipe: RecipeName = "whence",
     steps: Steps = None, margin: Margin = None, batch_size: BatchSize = None, option: Settings = None,
     held_out: HeldOut = None, data_dir: DataDir = None, split: Split = None, limit: Limit = None,
     task: TaskName = None, revision: Revision = None, trust: Trust = False, as_json: Json = False, seed: Seed = 0,
     batch_tokens: BatchTokens = None, debug: Debug = False,
 ) -> None:  # fmt: skip
-    """Train probes that tell which words (or states) the model can do without.
+    """Train probes that explain the model in one pass: each word's share, or which words it can do without.
 
     On the GPU if there is one, on several with torchrun. Labels are not needed.
     Then: whence explain TEXT --model M --probes FOLDER
@@ -71,11 +79,10 @@ def fit(
         from accelerate import PartialState  # type: ignore[import-untyped]
 
         from whence.learned.checkpoint import free_folder
-        from whence.learned.diffmask import DiffMask
 
-        given = {"steps": steps, "margin": margin, "batch_size": batch_size}
-        changes = parse_options(option or []) | {name: value for name, value in given.items() if value is not None}
-        probes = DiffMask(kind, recipe, **changes)  # type: ignore[arg-type]
+        given = {"kind": kind, "steps": steps, "margin": margin, "batch_size": batch_size}
+        settings = {name: value for name, value in given.items() if value is not None}
+        probes = _probes(explainer, recipe, settings, parse_options(option or []))
         free_folder(out)
         texts = _texts(data, data_dir, split or _training_split(data), limit, seed)
         judging = None if held_out is None else _texts(held_out, data_dir, None, None, seed)
@@ -88,12 +95,27 @@ def fit(
         if not processes.is_main_process:
             return
         if as_json:
-            _print_json(probes, out)
+            print_line({"folder": str(out.absolute()), "explainer": explainer, **_facts(probes)})
+            sys.stdout.flush()
         else:
             from whence.render.fit_progress import fit_view
 
             print_views([fit_view(probes)])
         say(f"probes: {out.absolute()}")
+
+
+def _probes(explainer: str, recipe: str, settings: dict[str, Any], options: dict[str, Any]) -> DiffMask | ShapleyProbes:
+    from whence.learned.diffmask import DiffMask
+    from whence.learned.shapley import ShapleyProbes
+
+    if explainer == "diffmask":
+        return DiffMask(settings.pop("kind", "input"), recipe, **{**options, **settings})
+    if explainer != "shapley":
+        raise UnknownNameError("explainer", explainer, EXPLAINERS)
+    for name in ("kind", "margin", "batch_size"):
+        if name in settings:
+            raise UsageError(f"--{name.replace('_', '-')} is a setting of diffmask", "leave it out for shapley")
+    return ShapleyProbes(recipe, **{**options, **settings})
 
 
 def _bar(main: bool) -> Bar:
@@ -119,7 +141,9 @@ def _texts(data: str, data_dir: Path | None, split: str | None, limit: int | Non
     return [example.as_input for example in examples]
 
 
-def _fit(probes: DiffMask, model: LayeredModel, texts: Sequence[Text], out: Path, bar: Bar, **settings: Any) -> None:
+def _fit(
+    probes: DiffMask | ShapleyProbes, model: LayeredModel, texts: Sequence[Text], out: Path, bar: Bar, **settings: Any
+) -> None:
     from whence.learned.checkpoint import NAME as CHECKPOINT
 
     if (out / CHECKPOINT).exists():
@@ -137,18 +161,18 @@ def _fit(probes: DiffMask, model: LayeredModel, texts: Sequence[Text], out: Path
             say(f"warning: {warning.message}")
 
 
-def _print_json(probes: DiffMask, out: Path) -> None:
+def _facts(probes: DiffMask | ShapleyProbes) -> dict[str, Any]:
+    """What --json prints of finished probes."""
+    from whence.learned.diffmask import DiffMask
+
     fitted = probes.fitted_
     assert fitted is not None, "fit has just set it"
-    print_line(
-        {
-            "folder": str(out.absolute()),
-            "kind": probes.kind,
-            "model": fitted.model.id,
-            "n_texts": fitted.n_texts,
-            "margin": fitted.margin,
-            "seconds": round(fitted.seconds, 1),
-            "results": [result.to_dict() for result in fitted.results],
-        }
-    )
-    sys.stdout.flush()
+    shared = {"model": fitted.model.id, "n_texts": fitted.n_texts, "seconds": round(fitted.seconds, 1)}
+    if isinstance(probes, DiffMask):
+        of_diffmask = probes.fitted_
+        assert of_diffmask is not None
+        results = [result.to_dict() for result in of_diffmask.results]
+        return {"kind": probes.kind, **shared, "margin": of_diffmask.margin, "results": results}
+    of_shapley = probes.fitted_
+    assert of_shapley is not None
+    return {"units": probes.recipe.units, **shared, "calibration": asdict(of_shapley.calibration)}

@@ -78,6 +78,11 @@ def probes_folder(name: str = "sentiment", kind: str = "input") -> Path:
     return Path(__file__).parent / name / f"diffmask-{kind}"
 
 
+def shapley_folder(name: str = "sentiment") -> Path:
+    """Where the Shapley probes of an embedded model are; `whence.ShapleyProbes.load` reads them."""
+    return Path(__file__).parent / name / "shapley"
+
+
 def reviews() -> list[dict[str, str]]:
     """A hundred short reviews written for whence, each with `text` and `label` ("positive" or "negative")."""
     return _read("reviews.jsonl")

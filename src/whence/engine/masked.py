@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from whence.errors import NonFiniteError
 from whence.models.batching import micro_batches, reads_padding
+from whence.models.deletion import Deletion
 from whence.models.hiding import Hiding
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Answers:
     """What the model says of each row: the indices of its answer (a class; first and last token of a span), and the
-    probability of what it says of the whole text."""
+    probability of what it says of the whole text. Where the tokens of that answer are deleted, it cannot be said: the
+    indices are -1 and the probability is 0."""
 
     said: Int[np.ndarray, "row index"]
     probability: Float[np.ndarray, " row"]
@@ -57,17 +59,34 @@ class MaskedTexts:
 
     def answers(self, rows: Int[np.ndarray, " row"], keep: Bool[np.ndarray, "row token"]) -> Answers:
         """What the model says of texts (by their index) in which only the tokens marked in `keep` are seen."""
-        lengths = keep.sum(axis=1) if self._first is not None else self._lengths[rows]
-        batches = self._batches(lengths)
-        found = []
+        found, batches = [], []
         with self._model.held(), torch.inference_mode():
-            for batch in batches:
+            for batch, logits in (self._deleted if self._hiding.deletes else self._hidden)(rows, keep):
                 texts = torch.from_numpy(rows[batch]).to(self._model.device)
-                inputs = self._inputs.rows(texts)
-                seen = torch.from_numpy(keep[batch, : inputs.ids.shape[1]]).to(self._model.device)
-                logits = _checked(self._logits(inputs, seen & inputs.mask))
-                found.append(self._answers(logits, inputs, self._selection.rows(texts)))
+                selection = self._selection.rows(texts)
+                answers = self._answers(_checked(logits), self._inputs.rows(texts), selection)
+                if self._hiding.deletes and self._model.reading.per_token:
+                    read = selection.indices[..., 0].flatten(start_dim=1).cpu().numpy()
+                    gone = ~np.take_along_axis(keep[batch], read, axis=1).all(axis=1)
+                    answers.said[gone], answers.probability[gone] = -1, 0
+                found.append(answers)
+                batches.append(batch)
         return _gathered(found, batches)
+
+    def _hidden(
+        self, rows: Int[np.ndarray, " row"], keep: Bool[np.ndarray, "row token"]
+    ) -> Iterator[tuple[Int[np.ndarray, " _some"], Float[Tensor, "_some *token label"]]]:
+        for batch in self._batches(keep.sum(axis=1) if self._first is not None else self._lengths[rows]):
+            inputs = self._inputs.rows(torch.from_numpy(rows[batch]).to(self._model.device))
+            seen = torch.from_numpy(keep[batch, : inputs.ids.shape[1]]).to(self._model.device)
+            yield batch, self._logits(inputs, seen & inputs.mask)
+
+    def _deleted(
+        self, rows: Int[np.ndarray, " row"], keep: Bool[np.ndarray, "row token"]
+    ) -> Iterator[tuple[Int[np.ndarray, " _some"], Float[Tensor, "_some *token label"]]]:
+        deletion = Deletion(self._model, self._inputs, self._batch_tokens)
+        for batch, logits in deletion.logits(torch.from_numpy(rows), torch.from_numpy(keep)):
+            yield batch.numpy(), logits
 
     def _batches(self, lengths: Int[np.ndarray, " row"]) -> list[Int[np.ndarray, " _some"]]:
         order, sizes = np.argsort(lengths, kind="stable").tolist(), lengths.tolist()

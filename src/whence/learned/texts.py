@@ -11,7 +11,7 @@ import torch
 
 from whence.errors import InputError, WhenceWarning
 from whence.learned.schedule import generator
-from whence.models.batching import Text, encode
+from whence.models.batching import Text, encode_each
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 
@@ -49,7 +49,7 @@ def digest(encodings: Iterable[Encoding]) -> str:
 def _encoded(model: LayeredModel, texts: Iterable[Text], name: str) -> list[Encoding]:
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"{name} is {type(texts).__name__}, not several texts", "give a list of strings or of pairs")
-    return [encode(model, text, index) for index, text in enumerate(texts)]
+    return encode_each(model, texts)
 
 
 def _split(encodings: list[Encoding], seed: int) -> tuple[list[Encoding], list[Encoding]]:

@@ -5,8 +5,8 @@ The loop knows batches, rates, processes, validations and checkpoints; what is l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from whence.errors import NonFiniteError
 from whence.learned import checkpoint
@@ -240,11 +241,16 @@ class Training:
             raise checkpoint.broken(path) from error
 
 
-def precision(model: LayeredModel) -> AbstractContextManager[Any]:
+@contextmanager
+def precision(model: LayeredModel) -> Iterator[None]:
     """On a GPU the model computes in bfloat16; divergences and the weights of probes stay in float32.
 
-    Nothing is cached: casts of weights would outlive the steps that change them.
+    Nothing is cached: casts of weights would outlive the steps that change them. Attention is not cuDNN's, which makes
+    a plan for every new shape of a batch: that took longer than all else.
     """
-    if model.device.type == "cuda":
-        return torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False)
-    return nullcontext()
+    if model.device.type != "cuda":
+        yield
+        return
+    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False), sdpa_kernel(kernels):
+        yield

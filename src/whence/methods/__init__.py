@@ -18,6 +18,7 @@ from whence.methods import (
     lime,
     noise_tolerance,
     occlusion,
+    one_pass,
     random,
     relevance,
     shapley,
@@ -42,6 +43,8 @@ METHODS: dict[str, Method] = {
     "kernel_shap": kernel_shap.METHOD,
     "information_bottleneck": information_bottleneck.METHOD,
     "noise_tolerance": noise_tolerance.METHOD,
+    "one_pass": one_pass.METHOD,
+    "amortised_shapley": one_pass.AMORTISED_SHAPLEY,
     "diffmask": diffmask.METHOD,
     "attention": attention.METHOD,
     "attention_rollout": attention.ROLLOUT,
@@ -53,5 +56,5 @@ METHODS: dict[str, Method] = {
 DECODED: dict[str, Method] = {
     f"decoded_{name}": decoded.decoded(method)
     for name, method in METHODS.items()
-    if f"decoded_{name}" not in METHODS and not method.meaning.decoded
+    if f"decoded_{name}" not in METHODS and not method.meaning.decoded and not method.only_there
 }

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 Baseline = str | int | Tensor
-"""What may be given as `baseline=`: "auto", "zero", "pad", "mask", a token, an id or a vector.
+"""What may be given as `baseline=`: "auto", "zero", "pad", "mask", "delete", a token, an id or a vector.
 
 A token stands for a text in which it takes the place of every word (special tokens stay, unless it is given by its
-id); at a hidden layer its state there is used. "zero" and a vector are used as they are at the layer itself. "auto" is
-the mask, else the padding, else zero.
+id); at a hidden layer its state there is used. "zero" and a vector are used as they are at the layer itself. "delete"
+puts nothing there: for methods that take tokens away, at the embeddings; see `whence.models.deletion`. The tokens at
+which the target is read always stay then. "auto" is the mask, else the padding, else zero.
 """
 
 
@@ -48,18 +49,21 @@ def removable(question: Question, layer: Layer, special: bool | None) -> Bool[Te
 class BaselineStates:
     """The states that stand for "nothing there", at any layer; one forward pass in all, and only if needed.
 
-    `id` is the token that stands at every position, if it is a token that does.
+    `id` is the token that stands at every position, if it is a token that does. `deletes` says that nothing does.
     """
 
     def __init__(self, question: Question, baseline: Baseline) -> None:
         self._question = question
         self._vector: Tensor | None = None
         self.id: int | None = None
+        self.deletes = isinstance(baseline, str) and baseline == "delete"
         self._everywhere = isinstance(baseline, int)
         self._states: States | None = None
         model = question.model
         if isinstance(baseline, Tensor):
             self._vector = baseline
+        elif self.deletes:
+            return
         elif (name := baseline_name(model, baseline)) == "zero":
             self._vector = torch.zeros(())
         elif name in ("mask", "pad"):
@@ -71,9 +75,16 @@ class BaselineStates:
         else:
             self.id = baseline if isinstance(baseline, int) else model.tokenizer.id_of(name)
             if self.id is None:
-                raise UnknownNameError("baseline", name, ["auto", "zero", "pad", "mask", "a token of the vocabulary"])
+                raise UnknownNameError(
+                    "baseline", name, ["auto", "zero", "pad", "mask", "delete", "a token of the vocabulary"]
+                )
 
     def at(self, layer: Layer) -> Float[Tensor, "batch token hidden"]:
+        if self.deletes:
+            raise UsageError(
+                f"no state of layer {layer} stands for a deleted token",
+                "use baseline='delete' with methods that take tokens away, such as leave_one_out, at the embeddings",
+            )
         states = self._question.states.at(layer).detach()
         if self._vector is not None:
             if self._vector.ndim and self._vector.shape != states.shape[-1:]:

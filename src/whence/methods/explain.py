@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import time
 import warnings as python_warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import InputError, NonFiniteError, UnknownNameError, WhenceWarning
+from whence.errors import InputError, NonFiniteError, UnknownNameError, UsageError, WhenceWarning
 from whence.explanation import Cost, Explanation, Layer, Meaning, Scale
 from whence.methods.baselines import baseline_name
 from whence.methods.names import method_named
 from whence.methods.options import at_least, check_seed
 from whence.methods.question import INCOMPLETE, ONE_BY_ONE_TOKENS, Method, Question, Scores
-from whence.models.batching import Text, batches, encode, reads_padding, shortened, usual_batch_tokens
+from whence.methods.unit_scores import check_units, kind_of, with_units
+from whence.models.batching import Text, batches, encode_each, reads_padding, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
 from whence.progress import Progress, reporter
 from whence.selection import predictions, select
 from whence.targets import Contrast, Label, Target
+from whence.units import Units
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 DEFAULT_METHOD = "integrated_gradients"
 
@@ -33,14 +38,14 @@ DEFAULT_METHOD = "integrated_gradients"
 @overload
 def explain(
     model: LayeredModel, texts: Text, method: str | Method = ..., *, target: Target = ..., scale: Scale | None = ...,
-    layers: Layers | None = ..., seed: int = ..., batch_tokens: int | None = ..., progress: Progress = ...,
-    **options: Any,
+    layers: Layers | None = ..., units: Units = ..., seed: int = ..., batch_tokens: int | None = ...,
+    progress: Progress = ..., **options: Any,
 ) -> Explanation: ...  # fmt: skip
 @overload
 def explain(
     model: LayeredModel, texts: Iterable[Text], method: str | Method = ..., *, target: Target = ...,
-    scale: Scale | None = ..., layers: Layers | None = ..., seed: int = ..., batch_tokens: int | None = ...,
-    progress: Progress = ..., **options: Any,
+    scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
+    batch_tokens: int | None = ..., progress: Progress = ..., **options: Any,
 ) -> list[Explanation]: ...  # fmt: skip
 def explain(
     model: LayeredModel,
@@ -50,6 +55,7 @@ def explain(
     target: Target = "predicted",
     scale: Scale | None = None,
     layers: Layers | None = None,
+    units: Units = "token",
     seed: int = 0,
     batch_tokens: int | None = None,
     progress: Progress = None,
@@ -69,6 +75,9 @@ def explain(
         target: what is explained: "predicted", a label by name or id, `Label`, `Span` or `Contrast`.
         scale: its unit: "logit" (default), "probability" or "log_probability".
         layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method.
+        units: what is scored: "token", "word", "sentence", "paragraph", or spans of characters of one text, such as
+            [(0, 12), (13, 40)] (of a pair: one such list for each of the two). Methods that take tokens away take a
+            unit away as a whole; of others the scores of its tokens are gathered. See `Explanation.units`.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most, padding included; lower it if memory runs out.
         progress: True draws a bar, a function is called with (method, texts done, texts in all) after each batch.
@@ -77,8 +86,9 @@ def explain(
     single = isinstance(texts, (str, tuple))
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
-    plan = _plan(model, method, target, scale, layers, seed, batch_tokens, options)
-    encodings = [encode(model, text, index) for index, text in enumerate([texts] if single else texts)]
+    plan = _plan(model, method, target, scale, layers, units, seed, batch_tokens, options)
+    encodings = encode_each(model, [texts] if single else texts)
+    check_units(units, encodings)
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
@@ -105,11 +115,13 @@ class _Plan:
     target: Target
     scale: Scale
     layers: tuple[Layer, ...]
+    units: Units
     seed: int
     batch_tokens: int
     options: Mapping[str, Any]
     recorded: Mapping[str, Any]
     shares: bool
+    whence_version: str
 
 
 def _plan(
@@ -118,6 +130,7 @@ def _plan(
     target: Target,
     scale: Scale | None,
     layers: Layers | None,
+    units: Units,
     seed: int,
     batch_tokens: int | None,
     options: Mapping[str, Any],
@@ -131,9 +144,17 @@ def _plan(
     for option in given:
         if option not in known:
             raise UnknownNameError(f"option of {name}", option, known)
-    asked: Layers = layers if layers is not None else preset.layers if preset else _usual_layers(model, method)
+    usual = model.layers(_usual_layers(model, method))
+    asked = model.layers(layers if layers is not None else preset.layers if preset else usual)
+    if method.only_there and not set(asked) <= set(usual):
+        others = ", ".join(str(layer) for layer in asked if layer not in usual)
+        raise UsageError(
+            f"{name} says nothing of layer {others}", f"it looks at {', '.join(map(str, usual))}: leave out layers"
+        )
     shares = preset.shares if preset else False
-    meaning = method.meaning
+    meaning, kind = method.meaning, kind_of(units)
+    if method.takes_units:
+        meaning = replace(meaning, sentence=meaning.sentence.replace("token", kind))
     if shares:
         meaning = replace(meaning, sentence=f"the share of: {meaning.sentence}", signed=False, low=0.0, high=1.0)
     return _Plan(
@@ -141,14 +162,20 @@ def _plan(
         method=method,
         meaning=meaning,
         target=target,
-        scale=scale or (preset.scale if preset else "logit"),
-        layers=model.layers(asked),
+        scale=scale or (preset.scale if preset else method.scale or _usual_scale(model)),
+        layers=asked,
+        units=units,
         seed=seed,
         batch_tokens=ONE_BY_ONE_TOKENS if method.one_by_one else int(batch_tokens or usual_batch_tokens(model)),
         options=given,
         recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
         shares=shares,
+        whence_version=version("whence"),  # read from a file, so once for all texts
     )
+
+
+def _usual_scale(model: LayeredModel) -> Scale:
+    return "probability" if model.reading.decides else "logit"
 
 
 def _usual_layers(model: LayeredModel, method: Method) -> Layers:
@@ -187,46 +214,46 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     with plan.method.within(model.module) if plan.method.within else nullcontext():
         states = model.states(inputs, differentiable=bool(plan.method.differentiable))
     selection = select(plan.target, plan.scale, model.reading, states.logits, encodings)
-    question = Question(model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens)
+    question = Question(
+        model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens,
+        plan.units if plan.method.takes_units else "token",
+    )  # fmt: skip
     scores = plan.method.compute(question, **plan.options)
     if plan.shares:
         scores = _as_shares(scores, inputs)
-    seconds = time.perf_counter() - started
-    said = predictions(model.reading, states.logits, inputs.mask, encodings)
-    targets = selection.records(question.value.detach())
-    total = sum(len(encoding) for encoding in encodings)
     values = _array(scores.values)
     errors = None if scores.standard_errors is None else _array(scores.standard_errors)
     missing = None if scores.completeness_errors is None else _array(scores.completeness_errors)
-    return [
-        _with_warnings(
-            Explanation(
-                text=encoding.text,
-                pair=encoding.pair,
-                tokens=encoding.tokens,
-                layers=plan.layers,
-                scores=_frozen(values[row, :, : len(encoding)]),
-                meaning=scores.meaning or plan.meaning,
-                prediction=said[row],
-                target=targets[row],
-                method=plan.name,
-                options=plan.recorded,
-                model=model.record,
-                seed=plan.seed,
-                cost=Cost(
-                    int(question.forwards[row]), int(question.backwards[row]), seconds * len(encoding) / total
-                ),
-                standard_errors=None if errors is None else _frozen(errors[row, :, : len(encoding)]),
-                completeness_errors=None if missing is None else tuple(float(error) for error in missing[row]),
-                whence_version=version("whence"),
-                warnings=() if scores.warnings is None else tuple(scores.warnings[row]),
-                notes=() if scores.notes is None else tuple(scores.notes[row]),
-            ),
-            encoding,
-            reads_padding(model, encodings),
+    seconds = time.perf_counter() - started  # a GPU is done only once its numbers are here
+    said = predictions(model.reading, states.logits, inputs.mask, encodings)
+    targets = selection.records(question.value.detach())
+    forwards, backwards = question.forwards.tolist(), question.backwards.tolist()
+    total = sum(len(encoding) for encoding in encodings)
+    warnings = _warnings(plan, encodings, values, missing, reads_padding(model, encodings))
+    explanations = [
+        Explanation(
+            text=encoding.text,
+            pair=encoding.pair,
+            tokens=encoding.tokens,
+            layers=plan.layers,
+            scores=_frozen(values[row, :, : len(encoding)]),
+            meaning=scores.meaning or plan.meaning,
+            prediction=said[row],
+            target=targets[row],
+            method=plan.name,
+            options=plan.recorded,
+            model=model.record,
+            seed=plan.seed,
+            cost=Cost(forwards[row], backwards[row], seconds * len(encoding) / total),
+            standard_errors=None if errors is None else _frozen(errors[row, :, : len(encoding)]),
+            completeness_errors=None if missing is None else tuple(missing[row].tolist()),
+            whence_version=plan.whence_version,
+            warnings=(*(() if scores.warnings is None else scores.warnings[row]), *warnings[row]),
+            notes=() if scores.notes is None else tuple(scores.notes[row]),
         )
         for row, encoding in enumerate(encodings)
-    ]  # fmt: skip
+    ]
+    return [with_units(one, encoding, plan.units) for one, encoding in zip(explanations, encodings, strict=True)]
 
 
 def _character_of(target: Target) -> int | None:
@@ -253,22 +280,31 @@ def _frozen(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _with_warnings(explanation: Explanation, encoding: Encoding, padding_read: bool) -> Explanation:
-    """What a reader of the explanation must know before believing it."""
-    found = list(explanation.warnings)
-    if encoding.cut:
-        found.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
-    if padding_read:
-        found.append("the model reads its padding, so it was given texts of one length at a time")
-    silent = [str(layer) for layer, row in zip(explanation.layers, explanation.scores, strict=True) if not row.any()]
-    if silent:
-        found.append(f"all scores are zero at layer {', '.join(silent)}")
-    if not np.isfinite(explanation.scores).all():
+def _warnings(
+    plan: _Plan,
+    encodings: Sequence[Encoding],
+    values: Float[np.ndarray, "batch layer token"],
+    missing: Float[np.ndarray, "batch layer"] | None,
+    padding_read: bool,
+) -> list[list[str]]:
+    """What a reader of each explanation must know before believing it."""
+    found: list[list[str]] = [[] for _ in encodings]
+    for said, encoding in zip(found, encodings, strict=True):
+        if encoding.cut:
+            said.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
+        if padding_read:
+            said.append("the model reads its padding, so it was given texts of one length at a time")
+    lengths = np.array([len(encoding) for encoding in encodings])
+    real = np.where(np.arange(values.shape[2]) < lengths[:, None, None], values, 0)
+    if not np.isfinite(real).all():
         raise NonFiniteError("some scores are not finite numbers", "the model's numbers overflow; try float32")
-    for layer, row, error in zip(
-        explanation.layers, explanation.scores, explanation.completeness_errors or (), strict=False
-    ):
-        explained = abs(float(row.sum()))
-        if error > max(INCOMPLETE * (explained + error), 1e-3):
-            found.append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to")
-    return replace(explanation, warnings=tuple(found)) if found else explanation
+    zero = np.all(real == 0, axis=2)
+    for row in np.flatnonzero(zero.any(axis=1)):
+        silent = ", ".join(str(layer) for layer, nothing in zip(plan.layers, zero[row], strict=True) if nothing)
+        found[row].append(f"all scores are zero at layer {silent}")
+    if missing is not None:
+        explained = np.abs(real.sum(axis=2))
+        for row, index in np.argwhere(missing > np.maximum(INCOMPLETE * (explained + missing), 1e-3)):
+            layer, error = plan.layers[index], missing[row, index]
+            found[row].append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to")
+    return found

@@ -100,10 +100,11 @@ class _Path:
         def on_the_way(chunk: slice) -> Float[Tensor, "row token hidden"]:
             return torch.addcmul(start[rows[chunk]], way[rows[chunk]], shares[chunk, None, None]).to(self.end.dtype)
 
-        found = torch.zeros(len(rows), self.end.shape[1], dtype=torch.float64)
-        for chunk, gradients in self.question.gradients(self.layer, rows, on_the_way):
-            found[chunk] = (way[rows[chunk]] * gradients.to(exact)).sum(dim=-1).double().cpu()
-        return found.view(*points.shape, -1)
+        found = [
+            (way[rows[chunk]] * gradients.to(exact)).sum(dim=-1).double()
+            for chunk, gradients in self.question.gradients(self.layer, rows, on_the_way)
+        ]
+        return torch.cat(found).cpu().view(*points.shape, -1)
 
     def answer(self, scores: Float[Tensor, "batch token"], warnings: list[str] | None = None) -> _Answer:
         missing = (self.difference - scores.sum(dim=-1)).abs()

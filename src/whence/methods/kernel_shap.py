@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from whence.explanation import Meaning
-from whence.methods.baselines import Baseline, BaselineStates, removable
+from whence.methods.baselines import Baseline, BaselineStates
 from whence.methods.occlusion import masked_values
 from whence.methods.options import at_least
+from whence.methods.players import players_of
 from whence.methods.question import Method, Question, Scores
 from whence.methods.shapley import all_sets, notes_of_exact
 
@@ -33,26 +34,23 @@ def kernel_shap(
     """
     at_least("samples", samples, 1)
     baselines = BaselineStates(question, baseline)
-    scores, players_of = [], [removable(question, layer, special).cpu() for layer in question.layers]
-    for layer, may_go in zip(question.layers, players_of, strict=True):
-        present, weights = [], []
-        for row, players in enumerate(may_go):
-            coalitions, kernel = _coalitions(int(players.sum()), samples, question.generator(row))
-            mask = torch.ones(len(coalitions) + 1, len(players), dtype=torch.bool)
-            mask[:-1, players] = coalitions
-            mask[-1, players] = False
-            present.append(mask)
-            weights.append(kernel)
-        counts = [len(mask) for mask in present]
-        rows = torch.arange(len(may_go)).repeat_interleave(torch.tensor(counts)).to(question.inputs.ids.device)
-        values = torch.split(masked_values(question, layer, rows, torch.cat(present), baselines).cpu().double(), counts)
-        found = torch.zeros(may_go.shape)
-        for row, players in enumerate(may_go):
-            design = present[row][:-1, players].double()
+    scores, players = [], [players_of(question, layer, special) for layer in question.layers]
+    for layer, of_layer in zip(question.layers, players, strict=True):
+        drawn = [_coalitions(own.count, samples, question.generator(row)) for row, own in enumerate(of_layer)]
+        keep = [
+            own.keep(torch.cat([present, torch.zeros(1, own.count, dtype=torch.bool)]))
+            for own, (present, _) in zip(of_layer, drawn, strict=True)
+        ]
+        counts = [len(mask) for mask in keep]
+        rows = torch.arange(len(of_layer)).repeat_interleave(torch.tensor(counts)).to(question.inputs.ids.device)
+        values = torch.split(masked_values(question, layer, rows, torch.cat(keep), baselines).cpu().double(), counts)
+        found = []
+        for row, (own, (present, weights)) in enumerate(zip(of_layer, drawn, strict=True)):
             nothing, everything = values[row][-1], question.value[row].detach().cpu().double()
-            found[row, players] = _solve(design, values[row][:-1] - nothing, weights[row], everything - nothing).float()
-        scores.append(found)
-    exact = notes_of_exact(question, players_of, lambda count: _all_fit(count, samples))
+            solved = _solve(present.double(), values[row][:-1] - nothing, weights, everything - nothing)
+            found.append(own.spread(solved).float())
+        scores.append(torch.stack(found))
+    exact = notes_of_exact(question, players, lambda count: _all_fit(count, samples))
     return Scores(torch.stack(scores, dim=1), notes=exact)
 
 
@@ -101,4 +99,5 @@ METHOD = Method(
     Meaning("KernelSHAP", "the token's fair share of f(text) - f(baseline)", signed=True, additive=True),
     needs=("a baseline",),
     cost="samples + 1 forwards per layer",
+    takes_units=True,
 )

@@ -23,4 +23,5 @@ METHOD = Method(
     Meaning("leave-one-out", "what the target loses when the token is taken away", signed=True, additive=True),
     needs=("a baseline",),
     cost="1 forward per token and layer",
+    takes_units=True,
 )

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from whence.errors import UnknownNameError
+from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Meaning
-from whence.methods.baselines import Baseline, BaselineStates, removable
+from whence.methods.baselines import Baseline, BaselineStates
 from whence.methods.occlusion import masked_values
 from whence.methods.options import at_least
+from whence.methods.players import players_of
 from whence.methods.question import Method, Question, Scores
 
 if TYPE_CHECKING:
@@ -55,34 +56,35 @@ def lime(
         raise UnknownNameError("kernel", kernel, ["cosine", "share"])
     if features not in ("presence", "ids"):
         raise UnknownNameError("features", features, ["presence", "ids"])
+    if features == "ids" and question.units != "token":
+        raise UsageError("ids are features of tokens, not of larger units", "use features='presence' or units='token'")
     baselines = BaselineStates(question, baseline)
     scores = []
     for layer in question.layers:
-        may_go = removable(question, layer, special).cpu()
-        keep = torch.cat(
-            [
-                _maskings(players, samples, keep_probability, question.generator(row))
-                for row, players in enumerate(may_go)
-            ]
-        )
-        rows = torch.arange(len(may_go)).repeat_interleave(samples).to(question.inputs.ids.device)
-        values = masked_values(question, layer, rows, keep, baselines).cpu().view(-1, samples)
-        found = torch.zeros(may_go.shape)
-        for row, (players, present) in enumerate(zip(may_go, keep.view(len(may_go), samples, -1), strict=True)):
+        players = players_of(question, layer, special)
+        drawn = [
+            _maskings(torch.ones(own.count, dtype=torch.bool), samples, keep_probability, question.generator(row))
+            for row, own in enumerate(players)
+        ]
+        keep = [own.keep(present) for own, present in zip(players, drawn, strict=True)]
+        rows = torch.arange(len(players)).repeat_interleave(samples).to(question.inputs.ids.device)
+        values = masked_values(question, layer, rows, torch.cat(keep), baselines).cpu().view(-1, samples)
+        found = []
+        for row, own in enumerate(players):
             length = len(question.inputs.encodings[row])
-            design = present[:, players].double()
+            design = drawn[row].double()
             if kernel == "cosine":
                 distance = 1 - design.mean(dim=1).sqrt()
                 weights = (-((distance / kernel_width) ** 2) / 2).exp()
             else:
                 total = share_of or length
-                weights = 1 - (~present[:, :length]).sum(dim=1) / total
+                weights = 1 - (~keep[row][:, :length]).sum(dim=1) / total
             if features == "ids":
                 absent = baselines.id or 0
-                ids = question.inputs.ids[row, players.to(question.inputs.ids.device)].cpu().double()
+                ids = question.inputs.ids[row].cpu()[own.of_token >= 0].double()
                 design = torch.where(design.bool(), ids, float(absent))
-            found[row, players] = weighted_ridge(design, values[row].double(), weights.double(), ridge).float()
-        scores.append(found)
+            found.append(own.spread(weighted_ridge(design, values[row].double(), weights.double(), ridge)).float())
+        scores.append(torch.stack(found))
     return Scores(torch.stack(scores, dim=1))
 
 
@@ -123,4 +125,5 @@ METHOD = Method(
     Meaning("LIME", "what the token's presence adds to the target in a linear model of it", signed=True, additive=True),
     needs=("a baseline",),
     cost="samples forwards per layer",
+    takes_units=True,
 )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from whence.explanation import Layer, Meaning
-from whence.methods.baselines import Baseline, BaselineStates, removable
+from whence.methods.baselines import Baseline, BaselineStates
 from whence.methods.options import at_least
+from whence.methods.players import Players, players_of
 from whence.methods.question import Method, Question, Scores
+from whence.models.deletion import Deletion
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -28,7 +31,7 @@ def occlusion(
     """What the target loses when a window of tokens is taken away, averaged over a token's windows (Zeiler, 2014).
 
     Args:
-        window: tokens taken away at a time.
+        window: tokens (or units) taken away at a time.
         stride: how far the window moves.
         baseline: what stands in their place; see `whence.methods.baselines.Baseline`.
         special: whether special tokens are taken away too; by default only above the input.
@@ -39,13 +42,15 @@ def occlusion(
     baselines = BaselineStates(question, baseline)
     scores = []
     for layer in question.layers:
-        texts = removable(question, layer, special).cpu()
-        hidden, rows = (part.to(question.value.device) for part in _windows(texts, window, stride, overhang))
+        players = players_of(question, layer, special)
+        hidden, rows = (part.to(question.value.device) for part in _windows(players, window, stride, overhang))
         lost = question.value.detach()[rows] - masked_values(question, layer, rows, ~hidden, baselines)
         covered = hidden.to(lost)
-        sums = torch.zeros(texts.shape, device=lost.device).index_add_(0, rows, covered * lost[:, None])
+        sums = torch.zeros(len(players), hidden.shape[1], device=lost.device)
+        sums.index_add_(0, rows, covered * lost[:, None])
         counts = torch.zeros_like(sums).index_add_(0, rows, covered)
-        scores.append(sums / counts.clamp(min=1))
+        shares = torch.stack([each.spread(torch.ones(each.count)) for each in players]).to(lost)
+        scores.append(sums / counts.clamp(min=1) * shares)
     return Scores(torch.stack(scores, dim=1))
 
 
@@ -57,28 +62,49 @@ def masked_values(
     baselines: BaselineStates,
 ) -> Float[Tensor, " row"]:
     """The target of each row when only the states marked in `keep` stay and the baseline takes the others' place."""
+    if baselines.deletes and layer == "embeddings":
+        return _deleted_values(question, rows, keep)
     h, nothing = question.states.at(layer).detach(), baselines.at(layer)
+    kept = keep.to(h.device)[..., None]
 
     def masked(chunk: slice) -> Float[Tensor, "row token hidden"]:
-        return torch.where(keep[chunk, :, None].to(h.device), h[rows[chunk]], nothing[rows[chunk]])
+        return torch.where(kept[chunk], h[rows[chunk]], nothing[rows[chunk]])
 
     return question.values(layer, rows, masked)
 
 
+def _deleted_values(
+    question: Question, rows: Int[Tensor, " row"], keep: Bool[Tensor, "row token"]
+) -> Float[Tensor, " row"]:
+    """The target of each row when only the tokens marked in `keep` are left, and those at which it is read."""
+    model, selection = question.model, question.selection
+    keep = keep.to(rows.device, copy=True)
+    if model.reading.per_token:
+        keep.scatter_(1, selection.rows(rows).indices[..., 0].flatten(start_dim=1), True)
+    elif question.inputs.read_at is not None and not model.reading.next_token:
+        keep.scatter_(1, question.inputs.read_at[rows, None], True)
+    deletion = Deletion(model, question.inputs, question.batch_tokens)
+    found = torch.zeros(len(rows), device=rows.device)
+    with torch.inference_mode():
+        for batch, logits in deletion.logits(rows, keep):
+            some = rows[batch.to(rows.device)]
+            found[batch] = selection.rows(some).of(logits, question.inputs.rows(some).mask)
+    question.forwards += deletion.passes
+    return found
+
+
 def _windows(
-    texts: Bool[Tensor, "batch token"], window: int, stride: int, overhang: bool
+    players: Sequence[Players], window: int, stride: int, overhang: bool
 ) -> tuple[Bool[Tensor, "row token"], Int[Tensor, " row"]]:
     """Every window of every text as a mask of what it hides, and the text each belongs to."""
     masks, rows = [], []
-    for row, may_go in enumerate(texts):
-        positions = may_go.nonzero()[:, 0]
-        last = len(positions) - 1 if overhang else max(len(positions) - window + stride - 1, 0)
-        for start in range(0, last + 1, stride):
-            mask = torch.zeros_like(may_go)
-            mask[positions[start : start + window]] = True
-            masks.append(mask)
-            rows.append(row)
-    return torch.stack(masks), torch.tensor(rows)
+    for row, own in enumerate(players):
+        last = own.count - 1 if overhang else max(own.count - window + stride - 1, 0)
+        starts = torch.arange(0, last + 1, stride)[:, None]
+        place = torch.arange(own.count)[None, :]
+        masks.append(~own.keep((place < starts) | (place >= starts + window)))
+        rows += [row] * len(starts)
+    return torch.cat(masks), torch.tensor(rows)
 
 
 METHOD = Method(
@@ -86,4 +112,5 @@ METHOD = Method(
     Meaning("occlusion", "what the target loses when tokens around it are taken away", signed=True, additive=True),
     needs=("a baseline",),
     cost="1 forward per window and layer",
+    takes_units=True,
 )

@@ -19,12 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from whence.errors import NonFiniteError
-from whence.explanation import Layer, Meaning
+from whence.explanation import Layer, Meaning, Scale
 from whence.methods.gradient_check import check_gradient, is_checked
 from whence.models.batching import micro_batches, reads_padding
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
 from whence.selection import Selection
+from whence.units import Units
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -61,11 +62,14 @@ class Method:
 
     `needs` may be given as one text with commas and is a tuple afterwards. A method that needs "gradients" gets states
     whose graph leads back to the word embeddings, unless it says `differentiable=False`: those that take gradients by
-    resuming the model alone save that graph. `layers` is where the method looks if the user does not say: "embeddings",
-    "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all). `within` makes, of the model's module, the
-    context in which its states are taken, where that is not an ordinary pass. A `one_by_one` method magnifies rounding,
-    which depends on what else is in a batch: it gets one text at a time, in forwards of ONE_BY_ONE_TOKENS whatever the
-    token budget is, so that its answer never depends on a text's neighbours.
+    resuming the model alone save that graph. `layers` is where the method looks if the user does not say:
+    "embeddings", "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all), and, with `only_there`,
+    nowhere else. `scale` is the unit of the target if the user does not say; None: probability where the model
+    decides. `within` makes, of the model's module, the context in which its states are taken, where that is not an
+    ordinary pass. A `one_by_one` method magnifies rounding, which depends on what else is in a batch: it gets one
+    text at a time, in forwards of ONE_BY_ONE_TOKENS whatever the token budget is, so that its answer never depends
+    on a text's neighbours. A method that `takes_units` takes units away as a whole; of all others the scores of a
+    unit's tokens are gathered.
     """
 
     compute: Callable[..., Scores]
@@ -73,9 +77,12 @@ class Method:
     needs: str | tuple[str, ...]
     cost: str
     layers: str = "embeddings"
+    only_there: bool = False
+    scale: Scale | None = "logit"
     differentiable: bool | None = None
     within: Callable[[nn.Module], AbstractContextManager[Any]] | None = None
     one_by_one: bool = False
+    takes_units: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.needs, str):
@@ -107,6 +114,7 @@ class Question:
     layers: tuple[Layer, ...]
     seed: int
     batch_tokens: int
+    units: Units = "token"
     value: Float[Tensor, " batch"] = field(init=False)
     forwards: Int[Tensor, " batch"] = field(init=False)
     backwards: Int[Tensor, " batch"] = field(init=False)
@@ -131,20 +139,23 @@ class Question:
         found = self.value.requires_grad and torch.autograd.grad(self.value.sum(), states, allow_unused=True)
         gradients = found or [None] * len(states)
         self.backwards += 1
-        for layer, gradient in zip(self.layers, gradients, strict=True):
-            if layer in (self.layers[0], self.layers[-1]) or gradient is None or not gradient.any():
+        nothing = torch.zeros((), dtype=torch.bool, device=self.value.device)
+        moved = torch.stack([nothing if gradient is None else gradient.any() for gradient in gradients]).tolist()
+        for layer, gradient, moves in zip(self.layers, gradients, moved, strict=True):
+            if layer in (self.layers[0], self.layers[-1]) or not moves:
                 self._compare(layer, None if gradient is None else gradient[self._shortest])
         return [torch.zeros_like(h) if g is None else g for h, g in zip(states, gradients, strict=True)]
 
     def values(self, layer: Layer, rows: Int[Tensor, " row"], build: Build) -> Float[Tensor, " row"]:
         """The target of each row (an index into the batch) when h_layer is what `build` gives for a slice of rows."""
         found = []
+        numbers = rows.tolist()
         with torch.inference_mode():
-            for chunk, inputs in self._micro_batches(rows):
+            for chunk, inputs in self._micro_batches(rows, numbers):
                 hidden = build(chunk)[:, : inputs.ids.shape[1]]
                 logits = self.model.resume(layer, hidden, inputs)
                 found.append(self.selection.rows(rows[chunk]).of(logits, inputs.mask))
-        self.forwards += torch.bincount(rows.cpu(), minlength=len(self.inputs))
+        self.forwards += self._passes(numbers)
         return torch.cat(found) if found else torch.zeros(0, device=rows.device)
 
     def gradients(
@@ -152,17 +163,16 @@ class Question:
     ) -> Iterator[tuple[slice, Float[Tensor, "row token hidden"]]]:
         """The target's gradient at the changed h_layer, a slice of rows at a time."""
         self.check_gradient(layer)
-        length = self.inputs.ids.shape[1]
-        for chunk, inputs in self._micro_batches(rows):
+        length, numbers = self.inputs.ids.shape[1], rows.tolist()
+        for chunk, inputs in self._micro_batches(rows, numbers):
             with torch.enable_grad():
                 hidden = build(chunk)[:, : inputs.ids.shape[1]].detach().requires_grad_()
                 logits = self.model.resume(layer, hidden, inputs)
                 value = self.selection.rows(rows[chunk]).of(logits, inputs.mask)
                 gradient = torch.autograd.grad(value.sum(), hidden)[0]
             yield chunk, torch.nn.functional.pad(gradient, (0, 0, 0, length - gradient.shape[1]))
-        passes = torch.bincount(rows.cpu(), minlength=len(self.inputs))
-        self.forwards += passes
-        self.backwards += passes
+        self.forwards += self._passes(numbers)
+        self.backwards += self._passes(numbers)
 
     def backpropagate(self, layer: Layer, rows: Int[Tensor, " row"], build: Build, loss: Loss) -> None:
         """Add up, in the leaves that `build` uses, the gradients of a loss of the whole output when h_layer is changed.
@@ -170,13 +180,13 @@ class Question:
         `loss` gets the logits, the inputs and the slice of some rows, and gives one number per row.
         """
         self.check_gradient(layer)
-        for chunk, inputs in self._micro_batches(rows):
+        numbers = rows.tolist()
+        for chunk, inputs in self._micro_batches(rows, numbers):
             with torch.enable_grad():
                 hidden = build(chunk)[:, : inputs.ids.shape[1]]
                 loss(self.model.resume(layer, hidden, inputs), inputs, chunk).sum().backward()  # type: ignore[no-untyped-call]
-        passes = torch.bincount(rows.cpu(), minlength=len(self.inputs))
-        self.forwards += passes
-        self.backwards += passes
+        self.forwards += self._passes(numbers)
+        self.backwards += self._passes(numbers)
 
     def check_gradient(self, layer: Layer) -> None:
         """Refuse a model whose gradients at a layer are wrong; looked at the first time, and not counted as passes."""
@@ -207,10 +217,15 @@ class Question:
         inputs = self.inputs.rows(rows)
         return self.selection.rows(rows).of(self.model.resume(layer, hidden, inputs), inputs.mask)
 
-    def _micro_batches(self, rows: Int[Tensor, " row"]) -> Iterator[tuple[slice, Inputs]]:
-        """Consecutive rows, as many at a time as the token budget allows."""
-        lengths = [len(self.inputs.encodings[row]) for row in rows.tolist()]
+    def _passes(self, numbers: Sequence[int]) -> Int[Tensor, " batch"]:
+        """How often each text is among the rows."""
+        return torch.bincount(torch.tensor(numbers, dtype=torch.long), minlength=len(self.inputs))
+
+    def _micro_batches(self, rows: Int[Tensor, " row"], numbers: Sequence[int]) -> Iterator[tuple[slice, Inputs]]:
+        """Consecutive rows, as many at a time as the token budget allows; `numbers` are the same, here."""
+        texts = [len(encoding) for encoding in self.inputs.encodings]
+        lengths = [texts[row] for row in numbers]
         equal = reads_padding(self.model, self.inputs.encodings)
         for batch in micro_batches(range(len(lengths)), lengths.__getitem__, self.batch_tokens, equal=equal):
             chunk = slice(batch[0], batch[-1] + 1)
-            yield chunk, self.inputs.rows(rows[chunk])
+            yield chunk, self.inputs.rows(rows[chunk], numbers[chunk])

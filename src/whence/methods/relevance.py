@@ -50,12 +50,12 @@ def _relevance(question: Question) -> Scores:
         ],
         dim=1,
     )
+    lowest = scores[:, 0].masked_fill(~question.inputs.mask, 0.0)
+    firsts = lowest[:, 0].abs() / lowest.abs().sum(dim=1).clamp(min=1e-12)
+    facts = torch.stack([lowest.sum(dim=1), question.value.detach(), firsts], dim=1).tolist()
+    where = f"layer {question.layers[0]}" if isinstance(question.layers[0], int) else "the embeddings"
     notes, warnings = [], []
-    for row, encoding in enumerate(question.inputs.encodings):
-        lowest = scores[row, 0, : len(encoding)]
-        total, value = float(lowest.sum()), float(question.value[row].detach())
-        first = float(lowest[0].abs() / lowest.abs().sum().clamp(min=1e-12))
-        where = f"layer {question.layers[0]}" if isinstance(question.layers[0], int) else "the embeddings"
+    for encoding, (total, value, first) in zip(question.inputs.encodings, facts, strict=True):
         notes.append([f"scores at {where} add up to {total:.3f} of {value:.3f}; the first token holds {first:.0%}"])
         at_the_input = question.layers[0] in ("embeddings", 0) and len(encoding) > 2
         soaked = f"the first token ({encoding.tokens[0].text}) holds {first:.0%} of the scores' size"

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from whence.explanation import Layer, Meaning
-from whence.methods.baselines import Baseline, BaselineStates, removable
+from whence.methods.baselines import Baseline, BaselineStates
 from whence.methods.occlusion import masked_values
 from whence.methods.options import at_least
+from whence.methods.players import Players, players_of
 from whence.methods.question import Method, Question, Scores
 
 if TYPE_CHECKING:
@@ -39,10 +40,9 @@ def shapley(
     """
     at_least("samples", samples, 1)
     baselines = BaselineStates(question, baseline)
-    players = [removable(question, layer, special).cpu() for layer in question.layers]
+    players = [players_of(question, layer, special) for layer in question.layers]
     answers = [
-        _at_layer(question, layer, samples, baselines, may_go.numpy())
-        for layer, may_go in zip(question.layers, players, strict=True)
+        _at_layer(question, layer, samples, baselines, own) for layer, own in zip(question.layers, players, strict=True)
     ]
     return Scores(
         torch.stack([mean for mean, _ in answers], dim=1),
@@ -62,17 +62,18 @@ def all_sets(players: int) -> Bool[np.ndarray, "set player"]:
 
 
 def notes_of_exact(
-    question: Question, players: Sequence[Bool[Tensor, "batch token"]], exact: Callable[[int], bool]
+    question: Question, players: Sequence[Sequence[Players]], exact: Callable[[int], bool]
 ) -> list[list[str]]:
-    """For each text, at which layers its scores are exact, since every set of its tokens was asked."""
+    """For each text, at which layers its scores are exact, since every set of its players was asked."""
+    kind = question.units if isinstance(question.units, str) else "unit"
     notes: list[list[str]] = []
     for row in range(len(question.inputs)):
         layers: dict[int, list[str]] = {}
-        for layer, may_go in zip(question.layers, players, strict=True):
-            layers.setdefault(int(may_go[row].sum()), []).append(str(layer))
+        for layer, own in zip(question.layers, players, strict=True):
+            layers.setdefault(own[row].count, []).append(str(layer))
         notes.append(
             [
-                f"exact at layer {', '.join(where)}: all {2**count} sets of {count} tokens were asked"
+                f"exact at layer {', '.join(where)}: all {2**count} sets of {count} {kind}s were asked"
                 for count, where in layers.items()
                 if exact(count)
             ]
@@ -86,26 +87,26 @@ def _all_fit(players: int, samples: int) -> bool:
 
 
 def _at_layer(
-    question: Question, layer: Layer, samples: int, baselines: BaselineStates, may_go: Bool[np.ndarray, "batch token"]
+    question: Question, layer: Layer, samples: int, baselines: BaselineStates, players: Sequence[Players]
 ) -> tuple[Float[Tensor, "batch token"], Float[Tensor, "batch token"]]:
     sets, solves, counts = [], [], []
-    for row, players in enumerate(may_go):
-        count = int(players.sum())
-        if _all_fit(count, samples):
-            present, solve = _enumerated(count)
+    for row, own in enumerate(players):
+        if _all_fit(own.count, samples):
+            present, solve = _enumerated(own.count)
         else:
-            present, solve = _sampled(np.array(permutations(question.generator(row), count, samples)))
-        kept = np.ones((len(present), len(players)), dtype=bool)  # tokens that are no players stay anyway
-        kept[:, players] = present
-        sets.append(kept)
+            present, solve = sampled(np.array(permutations(question.generator(row), own.count, samples)))
+        sets.append(own.keep(torch.from_numpy(present)))
         solves.append(solve)
         counts.append(len(present))
-    texts = torch.arange(len(may_go)).repeat_interleave(torch.tensor(counts)).to(question.inputs.ids.device)
-    asked = masked_values(question, layer, texts, torch.from_numpy(np.concatenate(sets)), baselines)
-    mean, error = np.zeros(may_go.shape), np.zeros(may_go.shape)
-    for row, values in enumerate(torch.split(asked.double().cpu(), counts)):
-        mean[row, may_go[row]], error[row, may_go[row]] = solves[row](values.numpy())
-    return torch.from_numpy(mean).float(), torch.from_numpy(error).float()
+    texts = torch.arange(len(players)).repeat_interleave(torch.tensor(counts)).to(question.inputs.ids.device)
+    asked = masked_values(question, layer, texts, torch.cat(sets), baselines)
+    values = torch.split(asked.double().cpu(), counts)
+    answers = [solve(each.numpy()) for solve, each in zip(solves, values, strict=True)]
+    mean, error = (
+        torch.stack([own.spread(torch.from_numpy(each)) for own, each in zip(players, column, strict=True)]).float()
+        for column in zip(*answers, strict=True)
+    )
+    return mean, error
 
 
 def _enumerated(players: int) -> tuple[Bool[np.ndarray, "set player"], Solve]:
@@ -124,7 +125,7 @@ def _enumerated(players: int) -> tuple[Bool[np.ndarray, "set player"], Solve]:
     return present, solve
 
 
-def _sampled(orders: Int[np.ndarray, "sample player"]) -> tuple[Bool[np.ndarray, "set player"], Solve]:
+def sampled(orders: Int[np.ndarray, "sample player"]) -> tuple[Bool[np.ndarray, "set player"], Solve]:
     """The sets that some orders go through, each once, and the mean over these orders of what a player adds."""
     samples, players = orders.shape
     # set k of an order: its first k players
@@ -147,4 +148,5 @@ METHOD = Method(
     Meaning("Shapley value", "the token's fair share of f(text) - f(baseline)", signed=True, additive=True),
     needs=("a baseline",),
     cost="samples x tokens forwards per layer at most",
+    takes_units=True,
 )

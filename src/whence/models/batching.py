@@ -17,21 +17,38 @@ Text = str | tuple[str, str]
 """A text, or a pair of texts (question and context, premise and hypothesis)."""
 Item = TypeVar("Item")
 
+AT_ONCE = 1_024  # texts that a tokenizer gets: what it returns is larger than what is kept of it
 SOME_PADDING = 8  # tokens: enough to be noticed, and soon read
 _READS_PADDING: WeakKeyDictionary[LayeredModel, bool] = WeakKeyDictionary()
 
 
 def encode(model: LayeredModel, text: Any, index: int) -> Encoding:
     """The text at `index` of a list as the model reads it; an empty one is an error."""
+    return _not_empty(model.encode(*_with_pair(text, index)), index)
+
+
+def encode_each(model: LayeredModel, texts: Iterable[Any]) -> list[Encoding]:
+    """Each text of a list as the model reads it; an empty one is an error."""
+    pairs = [_with_pair(text, index) for index, text in enumerate(texts)]
+    parts = (pairs[start : start + AT_ONCE] for start in range(0, len(pairs), AT_ONCE))
+    found = [encoding for part in parts for encoding in model.encode_each(part)]
+    return [_not_empty(encoding, index) for index, encoding in enumerate(found)]
+
+
+def _with_pair(text: Any, index: int) -> tuple[str, str | None]:
     first, second = text if isinstance(text, tuple) and len(text) == 2 else (text, None)
     if not isinstance(first, str) or not isinstance(second, (str, type(None))):
         raise InputError(
             f"text {index} is {type(text).__name__}, not a string or a pair of strings",
             "give a string, or two as ('text', 'pair')",
         )
-    encoding = model.encode(first, second)
+    return first, second
+
+
+def _not_empty(encoding: Encoding, index: int) -> Encoding:
     if all(token.word is None for token in encoding.tokens):
-        shown = "empty" if not first.strip() else f"{shortened(first)!r}, of which no token is left"
+        text = encoding.text
+        shown = "empty" if not text.strip() else f"{shortened(text)!r}, of which no token is left"
         raise InputError(f"text {index} is {shown}: there is nothing to explain", "give a text with at least one word")
     return encoding
 
@@ -79,7 +96,7 @@ def reads_padding(model: LayeredModel, encodings: Sequence[Encoding]) -> bool:
             return False
         longer = next((text for text in texts if len(text) >= len(texts[0]) + SOME_PADDING), texts[-1])
         alone, beside = (_said(model, some) for some in ([texts[0]], [texts[0], longer]))
-        _READS_PADDING[model] = any(_differ(*pair) for pair in zip(alone, beside, strict=True))
+        _READS_PADDING[model] = any(differ(*pair) for pair in zip(alone, beside, strict=True))
     return _READS_PADDING[model]
 
 
@@ -91,7 +108,7 @@ def _said(model: LayeredModel, encodings: Sequence[Encoding]) -> tuple[Tensor, T
     return states.hidden[-1][0, own], states.logits[0, own] if states.logits.ndim == 3 else states.logits[0]
 
 
-def _differ(alone: Tensor, padded: Tensor) -> bool:
+def differ(alone: Tensor, padded: Tensor) -> bool:
     """By more than rounding, relative to the largest number."""
     distance = (alone.double() - padded.double()).abs().max()
     return bool(distance > alone.double().abs().max() * torch.finfo(alone.dtype).eps ** 0.5)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -84,11 +85,8 @@ class HeldStill(TorchFunctionMode):
         bias: Tensor | None = None, eps: float = 1e-5, *rest: Any,
     ) -> Tensor:  # fmt: skip
         self.ruled += 1
-        axes = tuple(range(-len(normalized_shape), 0))
-        centred = input - input.mean(dim=axes, keepdim=True)
-        scale = (centred.detach().float().square().mean(dim=axes, keepdim=True) + eps).rsqrt().to(input.dtype)
-        exact = func(input.detach(), normalized_shape, weight, bias, eps, *rest)
-        return _valued(centred * (scale if weight is None else scale * weight.detach()), exact)
+        exact, _, scale = torch.native_layer_norm(input.detach(), normalized_shape, weight, bias, eps)
+        return _valued(input, exact, [weight, scale], centred=len(normalized_shape))
 
     def rms_norm(
         self, func: Any, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
@@ -99,7 +97,7 @@ class HeldStill(TorchFunctionMode):
         least = torch.finfo(input.dtype).eps if eps is None else eps
         scale = (input.detach().float().square().mean(dim=axes, keepdim=True) + least).rsqrt().to(input.dtype)
         exact = func(input.detach(), normalized_shape, weight, eps)
-        return _valued(input * (scale if weight is None else scale * weight.detach()), exact)
+        return _valued(input, exact, [weight, scale])
 
     def root(self, func: Any, *args: Any, **kwargs: Any) -> Tensor:
         self.ruled += 1
@@ -111,10 +109,9 @@ class HeldStill(TorchFunctionMode):
         self.ruled += 1
         given = x.detach()
         exact = func(given, *args, **kwargs)
-        ends = torch.tensor([1e-3, -1e-3], device=x.device)
-        near = func(ends, *args, **kwargs)
-        slope = torch.where(given == 0, ((near[0] - near[1]) / (ends[0] - ends[1])).to(exact.dtype), exact / given)
-        found = _valued(x * slope, exact)
+        low, high = func(torch.tensor([-1e-3, 1e-3]), *args, **kwargs).tolist()
+        slope = torch.where(given == 0, (high - low) / 2e-3, exact / given)
+        found = _valued(x, exact, [slope])
         self._opened.append(found)
         return found
 
@@ -180,15 +177,21 @@ class _Worth(torch.autograd.Function):
 
 
 class _Valued(torch.autograd.Function):
-    """The value of `exact` with the gradient of `x`, from which it differs by a constant or by rounding."""
+    """The value of `exact` with the gradient of x, without its mean over some axes, times `factors` held still."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, exact: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, exact: Tensor, centred: int, *factors: Tensor) -> Tensor:
+        ctx.centred = centred
+        ctx.save_for_backward(*factors)
         return exact.view_as(exact)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        for factor in ctx.saved_tensors:
+            gradient = gradient * factor
+        if ctx.centred:
+            gradient = gradient - gradient.mean(dim=tuple(range(-ctx.centred, 0)), keepdim=True)
+        return gradient, None, None, *[None] * len(ctx.saved_tensors)
 
 
 class _Ruled(torch.autograd.Function):
@@ -213,8 +216,10 @@ def _ruled(x: Tensor) -> Tensor:
     return found
 
 
-def _valued(x: Tensor, exact: Tensor) -> Tensor:
-    found: Tensor = _Valued.apply(x, exact)  # type: ignore[no-untyped-call]
+def _valued(x: Tensor, exact: Tensor, factors: Sequence[Tensor | None], centred: int = 0) -> Tensor:
+    """`exact`, as that many last axes of x less their mean (if any), times the factors, and a constant."""
+    held = [factor.detach().to(x.dtype) for factor in factors if factor is not None]
+    found: Tensor = _Valued.apply(x, exact, centred, *held)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -258,6 +263,12 @@ def check_ruled(logits: Float[Tensor, "batch *token label"]) -> None:
         )
 
 
+@cache
+def _kind(name: str) -> str:
+    """A node's operation, from its name."""
+    return re.sub(r"^.*::|Backwards?\d*$", "", name)
+
+
 def _unruled(logits: Tensor) -> Iterator[str]:
     seen: set[tuple[Any, bool]] = set()
     todo: list[tuple[Any, bool]] = [(logits.grad_fn, False)]  # nodes, and whether they lie inside a rule
@@ -267,7 +278,7 @@ def _unruled(logits: Tensor) -> Iterator[str]:
             continue
         seen.add((node, inside))
         below = [following for following, _ in node.next_functions]
-        kind = re.sub(r"^.*::|Backwards?\d*$", "", node.name())
+        kind = _kind(node.name())
         if kind == _Worth.__name__:
             inside = False
         elif kind == _Ruled.__name__:
@@ -276,6 +287,6 @@ def _unruled(logits: Tensor) -> Iterator[str]:
             one, other = _BILINEAR[kind]
             if below[one] is not None and below[other] is not None:
                 yield f"{kind} of two states"
-        elif not inside and kind not in (*_LINEAR, _Valued.__name__):
+        elif not inside and kind not in _LINEAR and kind != _Valued.__name__:
             yield kind
         todo += [(following, inside) for following in below]

@@ -9,14 +9,15 @@ from whence.errors import UnknownNameError, UsageError
 from whence.models.layered import LayeredModel
 
 StandIn = Literal["mask", "pad", "zero"]
-Hide = Literal["auto", "mask_and_attention", "attention", "mask", "pad", "zero"]
-HIDES: tuple[Hide, ...] = ("auto", "mask_and_attention", "attention", "mask", "pad", "zero")
+Hide = Literal["auto", "mask_and_attention", "attention", "mask", "pad", "zero", "delete"]
+HIDES: tuple[Hide, ...] = ("auto", "mask_and_attention", "attention", "mask", "pad", "zero", "delete")
 """How a token is hidden.
 
 "mask_and_attention" puts the mask's word embedding in its place and takes the token out of everyone's attention;
 "attention" does only the latter, "mask", "pad" and "zero" only put the embedding of the mask, of the padding or zero
-there. A model without a mask token gets the padding's embedding, or zero, with "mask_and_attention". "auto" is that for
-models with attention, and the stand-in alone for others.
+there. A model without a mask token gets the padding's embedding, or zero, with "mask_and_attention". "delete" takes the
+token out of the text, and what stands behind it moves up; see `whence.models.deletion`. "auto" is "mask_and_attention"
+for models with attention, and the stand-in alone for others.
 """
 
 
@@ -29,11 +30,18 @@ def usual_stand_in(model: LayeredModel) -> StandIn:
 
 @dataclass(frozen=True)
 class Hiding:
-    """A way to hide, settled for one model: what stands in a hidden token's place, and whether attention skips it."""
+    """A way to hide, settled for one model: what stands in a hidden token's place, and whether attention skips it.
+
+    Where nothing stands in its place and attention skips nothing, the token is deleted.
+    """
 
     name: Hide
     stand_in: StandIn | None
     from_attention: bool
+
+    @property
+    def deletes(self) -> bool:
+        return self.stand_in is None and not self.from_attention
 
     @classmethod
     def of(cls, model: LayeredModel, hide: Hide) -> Hiding:
@@ -49,4 +57,6 @@ class Hiding:
             return cls(hide, usual, from_attention=True)
         if hide == "attention":
             return cls(hide, None, from_attention=True)
+        if hide == "delete":
+            return cls(hide, None, from_attention=False)
         return cls(hide, hide, from_attention=False)

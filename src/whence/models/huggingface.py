@@ -14,7 +14,7 @@ from whence.errors import ModelError, UnknownArchitectureError, UsageError
 from whence.explanation import ModelRecord
 from whence.models.head import Head, OwnHead
 from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, padding_of_config, text_config
-from whence.models.inputs import Inputs
+from whence.models.inputs import Inputs, KeysAndValues
 from whence.models.layered import LayeredModel
 from whence.models.own_thread import config_says, in_this_thread
 from whence.models.stack import Stack
@@ -60,6 +60,7 @@ def wrap_hugging_face(
         run=lambda inputs: _logits(model, reading, inputs),
         attend=lambda inputs: _attentions(model, inputs),
         head=head,
+        remember=(lambda inputs: _keys_and_values(model, inputs)) if _may_remember(model) else None,
     )
 
 
@@ -177,8 +178,34 @@ def _arguments(model: PreTrainedModel, inputs: Inputs, ids: Int[Tensor, "batch t
         if getattr(model.config, name, False):  # what config asks for is not needed here
             arguments[name] = False
     if "use_cache" in inspect.signature(model.forward).parameters:
-        arguments["use_cache"] = False
+        arguments["use_cache"] = inputs.past is not None
+    if inputs.past is not None:
+        from transformers import DynamicCache
+
+        before = torch.ones(len(ids), inputs.past[0][0].shape[-2], dtype=torch.long, device=ids.device)
+        arguments["attention_mask"] = torch.cat([before, arguments["attention_mask"]], dim=1)
+        arguments["past_key_values"] = DynamicCache(inputs.past)
     return arguments
+
+
+def _may_remember(model: PreTrainedModel) -> bool:
+    """Whether a model takes the keys and values of earlier tokens, and what they are depends on nothing that follows.
+
+    Some rotary positions are scaled by the length of the text.
+    """
+    rotary = getattr(text_config(model), "rope_parameters", None) or {}
+    kinds = {str(each.get("rope_type")) for each in (rotary, *rotary.values()) if isinstance(each, dict)}
+    takes = "past_key_values" in inspect.signature(model.forward).parameters
+    return takes and not {"dynamic", "longrope"} & kinds
+
+
+def _keys_and_values(model: PreTrainedModel, inputs: Inputs) -> KeysAndValues:
+    from transformers import DynamicCache
+
+    cache: Any = DynamicCache()
+    with _vocabulary_read_at(model, inputs), _padding_known(model, inputs) as ids:
+        model(**{**_arguments(model, inputs, ids), "use_cache": True, "past_key_values": cache})
+    return tuple((layer.keys, layer.values) for layer in cache.layers)
 
 
 @contextmanager

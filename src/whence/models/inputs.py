@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import regex
 import torch
@@ -16,6 +16,9 @@ from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
+
+KeysAndValues = tuple[tuple[Tensor, Tensor], ...]
+"""What each block of a decoder keeps of the tokens before: axes (batch, attention_head, token, feature)."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Encoding:
 class Tokenizer(Protocol):
     """Turns a text into an `Encoding`. `padding` and `masking` are ids, or None where there is none.
 
-    A head also reads an attribute `vocabulary`, ids by token.
+    A head also reads an attribute `vocabulary`, ids by token; `beginning`, where there is one, is the id with which a
+    text begins of which nothing else is left.
     """
 
     padding: int | None
@@ -54,6 +58,20 @@ class Tokenizer(Protocol):
     def id_of(self, token: str) -> int | None: ...
 
 
+@runtime_checkable
+class EncodesMany(Protocol):
+    """A tokenizer that encodes many texts faster than one after the other."""
+
+    def encode_each(self, texts: Sequence[tuple[str, str | None]]) -> list[Encoding]: ...
+
+
+def encode_each(tokenizer: Tokenizer, texts: Sequence[tuple[str, str | None]]) -> list[Encoding]:
+    """Texts with their pairs as a model reads them, at once where the tokenizer can."""
+    if isinstance(tokenizer, EncodesMany):
+        return tokenizer.encode_each(texts)
+    return [tokenizer.encode(*text) for text in texts]
+
+
 @dataclass(frozen=True)
 class Inputs:
     """A batch of encoded texts, padded on the right.
@@ -61,7 +79,8 @@ class Inputs:
     Right padding keeps every position where it would be without padding, in encoders and (since nothing looks ahead)
     in decoders, so one text alone and in any batch see the same thing. `read_at` says at which token a language
     model's vocabulary is read, one per row. `unattended` marks tokens that no other token may attend to. `reference` is
-    what the pairs were read as, where texts are compared with them.
+    what the pairs were read as, where texts are compared with them. `past` holds the keys and values of tokens that
+    stand before these in a decoder and need not be computed again.
     """
 
     encodings: tuple[Encoding, ...]
@@ -71,6 +90,7 @@ class Inputs:
     read_at: Int[Tensor, " batch"] | None = None
     unattended: Bool[Tensor, "batch token"] | None = None
     reference: Float[Tensor, "batch hidden"] | None = None
+    past: KeysAndValues | None = None
 
     def __len__(self) -> int:
         return len(self.encodings)
@@ -83,16 +103,17 @@ class Inputs:
     @property
     def special(self) -> Bool[Tensor, "batch token"]:
         """Which tokens the tokenizer added; padding counts too."""
-        special = torch.ones_like(self.mask)
-        for row, encoding in enumerate(self.encodings):
-            flags = [token.special for token in encoding.tokens]
-            special[row, : len(flags)] = torch.tensor(flags, device=special.device)
-        return special
+        flags = [token.special for encoding in self.encodings for token in encoding.tokens]
+        return torch.ones_like(self.mask).masked_scatter(self.mask, torch.tensor(flags).to(self.mask.device))
 
-    def rows(self, rows: Int[Tensor, " row"]) -> Inputs:
-        """The given rows, in that order, repeats allowed, without padding that none of them needs."""
-        picked = tuple(self.encodings[row] for row in rows.tolist())
-        length = max(len(encoding) for encoding in picked)
+    def rows(self, rows: Int[Tensor, " row"], numbers: Sequence[int] | None = None) -> Inputs:
+        """The given rows, in that order, repeats allowed, without padding that none of them needs.
+
+        `numbers` are the same rows, for who knows them: to ask a GPU is to wait until it has done all that it was told.
+        """
+        numbers = rows.tolist() if numbers is None else numbers
+        picked = tuple(self.encodings[row] for row in numbers)
+        length = max(len(self.encodings[row]) for row in set(numbers))
         return Inputs(
             picked,
             self.ids[rows, :length],
@@ -101,6 +122,7 @@ class Inputs:
             None if self.read_at is None else self.read_at[rows],
             None if self.unattended is None else self.unattended[rows, :length],
             None if self.reference is None else self.reference[rows],
+            None if self.past is None else tuple((keys[rows], values[rows]) for keys, values in self.past),
         )
 
     def unattending(self, unattended: Bool[Tensor, "batch token"]) -> Inputs:
@@ -115,15 +137,18 @@ def collate(
     if padding is None:
         used = {token.id for encoding in encodings for token in encoding.tokens}
         padding = next(number for number in range(len(used) + 1) if number not in used)
-    length = max(len(encoding) for encoding in encodings)
+    lengths = torch.tensor([len(encoding) for encoding in encodings])
+    mask = torch.arange(int(lengths.max())) < lengths[:, None]
 
-    def padded(rows: Sequence[Sequence[int]], filler: int) -> Tensor:
-        return torch.tensor([[*row, *[filler] * (length - len(row))] for row in rows], device=device)
+    def padded(rows: Iterable[Iterable[int]], filler: int) -> Tensor:
+        whole = torch.full(mask.shape, filler)
+        whole[mask] = torch.tensor([number for row in rows for number in row])
+        return whole.to(device)
 
     return Inputs(
         tuple(encodings),
         padded([encoding.ids for encoding in encodings], padding),
-        padded([[1] * len(encoding) for encoding in encodings], 0).bool(),
+        mask.to(device),
         {name: padded([encoding.features[name] for encoding in encodings], 0) for name in encodings[0].features},
         None if read_at is None else torch.tensor(read_at, device=device),
     )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from whence.errors import ModelError, UnknownNameError, UsageError, warn_of_old_name
 from whence.explanation import Layer, ModelRecord
 from whence.models.head import Head
-from whence.models.inputs import Encoding, Inputs, Tokenizer, collate
+from whence.models.inputs import Encoding, Inputs, KeysAndValues, Tokenizer, collate, encode_each
 from whence.models.stack import AsFound, Stack, as_found
 from whence.tasks.reading import Reading
 
@@ -44,7 +44,8 @@ class LayeredModel:
     `run` calls the module on a batch and returns its logits; `attend` returns each block's attention weights, or is
     None where there are none; `held()` keeps the model in evaluation mode over many calls; `reading` says what
     the logits mean; `head` is a language-model head that reads states as words, if
-    one is known: a language model's own, or the one given to `whence.load`.
+    one is known: a language model's own, or the one given to `whence.load`; `remember` gives the keys and values of a
+    text for the texts that begin alike, or is None where a model has none to give.
     """
 
     module: nn.Module
@@ -55,6 +56,7 @@ class LayeredModel:
     run: Callable[[Inputs], Float[Tensor, "batch *token label"]]
     attend: Callable[[Inputs], list[Float[Tensor, "batch attention_head query key"]]] | None = None
     head: Head | None = None
+    remember: Callable[[Inputs], KeysAndValues] | None = None
     held: AsFound = field(init=False, repr=False)
     _rehearsed: bool = field(default=False, init=False, repr=False)
 
@@ -98,10 +100,16 @@ class LayeredModel:
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text (and its pair) as the model reads it."""
-        self.reading.check(text, pair)
-        if self.reading.pair_apart:
-            return replace(self.tokenizer.encode(text, None), pair=pair)
-        return self.tokenizer.encode(text, pair)
+        return self.encode_each([(text, pair)])[0]
+
+    def encode_each(self, texts: Sequence[tuple[str, str | None]]) -> list[Encoding]:
+        """Many texts with their pairs (or None) as the model reads them."""
+        for text, pair in texts:
+            self.reading.check(text, pair)
+        if not self.reading.pair_apart:
+            return encode_each(self.tokenizer, texts)
+        alone = encode_each(self.tokenizer, [(text, None) for text, _ in texts])
+        return [replace(encoding, pair=pair) for encoding, (_, pair) in zip(alone, texts, strict=True)]
 
     def collate(self, encodings: Sequence[Encoding], at: int | None = None) -> Inputs:
         """A padded batch on the model's device; `at` is the character at which a masked language model is read."""
@@ -113,7 +121,7 @@ class LayeredModel:
 
     def _reference(self, encodings: Sequence[Encoding]) -> Float[Tensor, "batch hidden"]:
         """What the pairs are read as by themselves, never padded: a model may read its padding."""
-        pairs = [self.tokenizer.encode(encoding.pair or "", None) for encoding in encodings]
+        pairs = encode_each(self.tokenizer, [(encoding.pair or "", None) for encoding in encodings])
         rows = sorted(range(len(pairs)), key=lambda row: len(pairs[row]))
         found: dict[int, Tensor] = {}
         with self.held(), torch.inference_mode(False), torch.no_grad():
@@ -175,7 +183,8 @@ class LayeredModel:
         with self.held():
             if not self.stack.seen or (self.stack.carries and not self._rehearsed):
                 self._rehearse(inputs)
-            copies = inputs if len(layers) == 1 else inputs.rows(torch.arange(len(inputs)).repeat(len(layers)))
+            numbers = list(range(len(inputs))) * len(layers)
+            copies = inputs if len(layers) == 1 else inputs.rows(torch.tensor(numbers).to(inputs.ids.device), numbers)
             with self.stack.resuming_each(layers, hidden):
                 logits = self.run(copies)
             return logits.reshape(len(layers), -1, *logits.shape[1:])

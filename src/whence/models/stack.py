@@ -52,6 +52,7 @@ class Stack:
         self.blocks = tuple(dict.fromkeys(blocks))
         self.n_layers = n_layers
         self.beside = tuple(beside)
+        self._called = {block: next(iter(inspect.signature(block.forward).parameters)) for block in self.blocks}
         self.seen = False
         self.carries = False
         self._others_returned: int | None = None  # values a block returns beside its state; None: a bare tensor
@@ -201,8 +202,7 @@ class Stack:
     @contextmanager
     def _wrapped(self, run: Callable[..., Any]) -> Iterator[None]:
         """Inside, in this thread, every block's forward goes through `run`, which is told how the state is called."""
-        names = {block: next(iter(inspect.signature(block.forward).parameters)) for block in self.blocks}
-        with forwards_through(self.blocks, lambda block, *call: run(*call, names[block])):
+        with forwards_through(self.blocks, lambda block, *call: run(*call, self._called[block])):
             yield
 
 
@@ -248,9 +248,11 @@ class AsFound:
             compiled = [(part, part._compiled_call_impl) for part, _ in modes if part._compiled_call_impl is not None]
             recurrent = any(isinstance(part, nn.RNNBase) for part, _ in modes)
             try:
-                self._module.eval()
-                for parameter, _ in flags:
-                    parameter.requires_grad_(False)
+                if any(training for _, training in modes):
+                    self._module.eval()
+                for parameter, flag in flags:
+                    if flag:
+                        parameter.requires_grad_(False)
                 for part, _ in compiled:
                     part._compiled_call_impl = part._call_impl
                 with ExitStack() as stack:
@@ -264,9 +266,11 @@ class AsFound:
                 for part, call in compiled:
                     part._compiled_call_impl = call
                 for part, training in modes:
-                    part.training = training
+                    if part.training != training:
+                        part.training = training
                 for parameter, flag in flags:
-                    parameter.requires_grad_(flag)
+                    if parameter.requires_grad != flag:
+                        parameter.requires_grad_(flag)
 
 
 _HELD: WeakValueDictionary[int, AsFound] = WeakValueDictionary()

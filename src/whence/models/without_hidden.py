@@ -1,4 +1,7 @@
-"""Texts without the tokens that nobody attends to: the same answer for less work, where a model allows it."""
+"""Texts without the tokens that are hidden: with the others close together, or each at the position it had.
+
+The latter is the same as hiding tokens from attention, for less work, where a model allows it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool
+    from jaxtyping import Bool, Int
 
 # Here a token knows its position from a table alone, the position can be given, and the class is read at the
 # first token. Relative positions, windows and convolutions would notice the gap.
@@ -36,16 +39,28 @@ def first_position(model: LayeredModel) -> int | None:
 
 def without_hidden(inputs: Inputs, keep: Bool[Tensor, "batch token"], first: int) -> Inputs:
     """Only the tokens to keep, each at the position it had; their first must be among them."""
+    left, places = closed_up(inputs, keep)
+    return replace(left, features={**left.features, "position_ids": places + first})
+
+
+def closed_up(inputs: Inputs, keep: Bool[Tensor, "batch token"]) -> tuple[Inputs, Int[Tensor, "batch left"]]:
+    """Only the tokens to keep, at least one of each text, close together; and the places where they stood.
+
+    What pads the shorter ones are tokens that go. A language model is read at the last token that is left of those up
+    to where it was read.
+    """
     counts = keep.sum(dim=1)
     length = int(counts.max())
-    positions = (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, :length]
-    return replace(
+    places = (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, :length]
+    read_at = inputs.read_at
+    if read_at is not None:
+        read_at = (keep.cumsum(dim=1).gather(1, read_at[:, None])[:, 0] - 1).clamp(min=0)
+    left = replace(
         inputs,
-        ids=inputs.ids.gather(1, positions),
+        ids=inputs.ids.gather(1, places),
         mask=torch.arange(length, device=keep.device)[None, :] < counts[:, None],
-        features={
-            **{name: values.gather(1, positions) for name, values in inputs.features.items()},
-            "position_ids": positions + first,
-        },
+        features={name: values.gather(1, places) for name, values in inputs.features.items()},
+        read_at=read_at,
         unattended=None,
     )
+    return left, places

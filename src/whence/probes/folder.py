@@ -47,6 +47,16 @@ def save(folder: Path, schema: str, contents: Contents, card: str, dtype: torch.
     write_whole(json.dumps(config, indent=1) + "\n", folder / "config.json")  # last: with it the folder is whole
 
 
+def schema_of(folder: Path) -> str | None:
+    """Which kind of probes a folder holds, as far as it says so."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    found = config.get("schema") if isinstance(config, dict) else None
+    return found if isinstance(found, str) else None
+
+
 def load(folder: Path, schema: str, read: Callable[[Contents], Found]) -> Found:
     """What `read` makes of a folder that `save` wrote; nothing in it is executed."""
     if not (folder / "config.json").is_file():

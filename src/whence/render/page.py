@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.errors import UsageError
-from whence.explanation import Explanation, Layer, ModelRecord, Prediction
+from whence.explanation import Explanation, Layer, ModelRecord, Prediction, Unit
 from whence.learned.diffmask.analyses import dropped_at
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render.rows import Piece, blanks_shown, pieces_of, score_table
@@ -55,7 +55,8 @@ def frame(explanation: Explanation) -> str:
 def page_data(explanations: Sequence[Explanation], lenses: Sequence[Lens] = ()) -> dict[str, Any]:
     """What the page holds: each model, method and text once, and a run for every explanation.
 
-    An explanation joins the runs of its text; the same text explained twice in the same way is a second entry. All
+    An explanation joins the runs of its text; the same text explained twice in the same way, or in other units, is a
+    second entry. All
     strings but the texts and their tokens can be seen and steer nothing. Tables are column by column, which is half as
     long, and words are those of several tokens: what is one token has the scores of that token.
     """
@@ -69,7 +70,8 @@ def page_data(explanations: Sequence[Explanation], lenses: Sequence[Lens] = ()) 
         model = _number_of(models, _model(explanation.model))
         method = _number_of(methods, _method(explanation))
         same = alike.setdefault((explanation.text, explanation.pair, explanation.tokens, model), [])
-        entry = next((each for each in same if method not in each.methods), None)
+        units = _units(explanation)
+        entry = next((each for each in same if method not in each.methods and units == _units(each.shown)), None)
         if entry is None:
             entry = _Text(explanation, model)
             same.append(entry)
@@ -108,7 +110,8 @@ class _Text:
 
     def data(self) -> dict[str, Any]:
         text, pair, tokens = self.shown.text, self.shown.pair, self.shown.tokens
-        words, pieces = (pieces_of(tokens, text, pair, words=each) for each in (True, False))
+        kind, units = _units(self.shown)
+        words, pieces = (pieces_of(tokens, text, pair, words=each, units=units) for each in (True, False))
         several = [index for index, word in enumerate(words) if len(word.tokens) > 1]
         tables = [score_table(explanation, words) for explanation in self.explanations]
         steps = _steps(self.explanations)
@@ -130,6 +133,7 @@ class _Text:
                 "special": [int(token.special) for token in tokens],
                 "word": [token.word for token in tokens],
             },
+            "unit": kind,
             "words": {
                 "label": [shortened(words[index].label, _LONGEST_LABEL) for index in several],
                 "start": [words[index].start for index in several],
@@ -147,6 +151,12 @@ class _Text:
             "disagreement": 1 - float(first.mean()) if len(first) else None,
             "lens": None if self.lens is None else _lens(self.lens),
         }
+
+
+def _units(shown: Explanation | Lens) -> tuple[str, tuple[Unit, ...] | None]:
+    """What the pieces of a text are called, and which they are if they are not words."""
+    scored = shown.units if isinstance(shown, Explanation) else None
+    return ("word", None) if scored is None else (visible(scored.kind), scored.units)
 
 
 def _number_of(seen: dict[str, int], record: Mapping[str, Any]) -> int:
@@ -236,10 +246,12 @@ def _run(
     explanation: Explanation, method: int, gathered: Float[np.ndarray, "layer word"], words: Sequence[Piece]
 ) -> dict[str, Any]:
     errors, missing, target = explanation.standard_errors, explanation.completeness_errors, explanation.target
+    of_units = None if explanation.units is None else explanation.units.standard_errors
     return {
         "method": method,
         "scores": {"tokens": packed(explanation.scores), "words": packed(gathered)},
         "errors": None if errors is None else packed(errors),
+        "unitErrors": None if of_units is None else packed(of_units[:, [piece.word or 0 for piece in words]]),
         "drops": _drops(explanation, words) if explanation.meaning.keep_probability else None,
         "completeness": None if missing is None else [finite(error) for error in missing],
         "target": {

@@ -1,4 +1,4 @@
-"""The lines of every picture: words or tokens in the order of the text, with a score per layer."""
+"""The lines of every picture: words, other units or tokens in the order of the text, with a score per layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.explanation import Explanation, Token
+from whence.explanation import Explanation, Token, Unit, unit_of_tokens
 from whence.render.visible import visible
 
 if TYPE_CHECKING:
@@ -22,7 +22,10 @@ _MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n", "ĉ": "\t"})  # how t
 
 @dataclass(frozen=True)
 class Piece:
-    """A word or a token: how it is shown, its characters in the user's text, and the positions of its tokens."""
+    """A word, another unit or a token: how it is shown, its characters in the user's text, and its tokens' positions.
+
+    `word` numbers words (of their segment) and units; of a token it is None.
+    """
 
     label: str
     start: int
@@ -35,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a picture: a word or a token, its scores and (if it is one token) standard errors, one per layer."""
+    """A line of a picture: a word, a unit or a token, its scores and (if known) standard errors, one per layer."""
 
     label: str
     scores: Float[np.ndarray, " layer"]
@@ -47,52 +50,60 @@ class Row:
         return float(np.abs(self.scores).max())
 
 
-def pieces_of(tokens: Sequence[Token], text: str, pair: str | None, *, words: bool) -> list[Piece]:
-    """The pieces of a text in its order: tokens, or if asked words in place of the tokens they were cut into."""
+def pieces_of(
+    tokens: Sequence[Token], text: str, pair: str | None, *, words: bool, units: Sequence[Unit] | None = None
+) -> list[Piece]:
+    """The pieces of a text in its order: tokens, or if asked words (or units) in place of their tokens."""
+    if units is None:
+        group = {i: token.word for i, token in enumerate(tokens) if token.word is not None and not token.special}
+    else:
+        group = {position: number for number, unit in enumerate(units) for position in unit.tokens}
     members: dict[tuple[int, int], list[int]] = {}
     for position, token in enumerate(tokens):
-        alone = not words or token.special or token.word is None
-        members.setdefault((-1, position) if alone else (token.segment, token.word or 0), []).append(position)
+        alone = not words or position not in group
+        members.setdefault((-1, position) if alone else (token.segment, group[position]), []).append(position)
     pieces = []
     for (segment, word), positions in members.items():
-        first = tokens[positions[0]]
-        source = text if first.segment == 0 else pair or ""
-        start, end = min(tokens[i].start for i in positions), max(tokens[i].end for i in positions)
-        while start < end and source[start : start + 1].isspace():
-            start += 1
+        first, unit = tokens[positions[0]], unit_of_tokens(tokens, positions, text, pair)
         if segment < 0:
             label = token_label(tokens, positions[0], text, pair)
-            pieces.append(Piece(label, start, end, first.segment, first.special, tuple(positions), None))
         else:
-            label = visible(source[start:end]) + _unknown(tokens[i] for i in positions)
-            pieces.append(Piece(label, start, end, segment, False, tuple(positions), word))
+            source = text if segment == 0 else pair or ""
+            label = visible(source[unit.start : unit.end]) + _unknown(tokens[i] for i in positions)
+        number = None if segment < 0 else word
+        special = first.special and segment < 0
+        pieces.append(Piece(label, unit.start, unit.end, unit.segment, special, unit.tokens, number))
     return pieces
 
 
 def score_table(explanation: Explanation, pieces: Sequence[Piece]) -> Float[np.ndarray, "layer piece"]:
-    """The scores of pieces at every layer: of a token its own, of a word what `Explanation.words` gathers."""
+    """The scores of pieces at every layer: of a token its own, of a word or unit what `Explanation.gathered` says."""
     table: Float[np.ndarray, "layer piece"] = explanation.scores[:, [piece.tokens[0] for piece in pieces]].astype(float)
     words = sorted((piece.segment, piece.word, i) for i, piece in enumerate(pieces) if piece.word is not None)
     if words:
         columns = [i for _, _, i in words]
         for row, layer in zip(table, explanation.layers, strict=True):
-            row[columns] = [word.score for word in explanation.words(layer)]
+            row[columns] = [word.score for word in explanation.gathered(layer)]
     return table
 
 
 def rows_of(explanation: Explanation, *, words: bool) -> list[Row]:
-    """The lines of a picture in the order of the text; in place of a word's tokens the word, if asked."""
-    pieces = pieces_of(explanation.tokens, explanation.text, explanation.pair, words=words)
-    errors = explanation.standard_errors
+    """The lines of a picture in the order of the text; in place of a word's or unit's tokens that, if asked."""
+    units = None if explanation.units is None else explanation.units.units
+    pieces = pieces_of(explanation.tokens, explanation.text, explanation.pair, words=words, units=units)
     return [
-        Row(
-            piece.label,
-            scores,
-            piece.special,
-            errors[:, piece.tokens[0]] if errors is not None and len(piece.tokens) == 1 else None,
-        )
+        Row(piece.label, scores, piece.special, _errors(explanation, piece))
         for piece, scores in zip(pieces, score_table(explanation, pieces).T, strict=True)
     ]
+
+
+def _errors(explanation: Explanation, piece: Piece) -> Float[np.ndarray, " layer"] | None:
+    """The standard errors of a unit or of a token; those of a word's tokens do not tell the word's."""
+    if explanation.units is not None and piece.word is not None:
+        errors = explanation.units.standard_errors
+        return None if errors is None else errors[:, piece.word]
+    errors = explanation.standard_errors
+    return errors[:, piece.tokens[0]] if errors is not None and len(piece.tokens) == 1 else None
 
 
 def token_label(tokens: Sequence[Token], position: int, text: str, pair: str | None) -> str:

@@ -40,7 +40,7 @@ def explanation_view(
     """What a terminal shows of an explanation.
 
     Args:
-        words: a line per word; otherwise per token.
+        words: a line per word (or unit, where others were asked for); otherwise per token.
         everything: all lines and the whole text, however long; otherwise the strongest ones.
         layer: the layer by which the words of the text are coloured; by default the one nearest the input.
         normalise: what counts as full strength: the largest score of the whole "map" or of each "layer".
@@ -106,7 +106,7 @@ def _text_lines(
     explanation: Explanation, everything: bool, *, layer: Layer | None = None, coloured: bool = True
 ) -> Iterator[RenderableType]:
     """The text as written, its words coloured by their scores; what the model did not read is dim."""
-    found = explanation.words(layer)
+    found = explanation.gathered(layer)
     full = max((abs(word.score) for word in found), default=0.0) or 1.0
     for segment, source in enumerate([explanation.text, *([] if explanation.pair is None else [explanation.pair])]):
         most = len(source) if everything else MOST_CHARACTERS
@@ -150,19 +150,25 @@ def _reading(explanation: Explanation, words: bool) -> Text:
         text.append("No sign: how much, not in which direction. ")
     text.append(f"{range_words(meaning)}; ")
     if words:
-        text.append(f"a word has {'the sum' if meaning.additive else 'the strongest'} of its tokens' scores.")
+        kind, which = _kind(explanation), "the sum" if meaning.additive else "the strongest"
+        text.append(f"a {kind} has {which} of its tokens' scores.")
     else:
         text.append(f"scores of tokens {'add up' if meaning.additive else 'do not add up'}.")
     return text
 
 
 def _strength(explanation: Explanation, rows: Sequence[Row], largest: float, normalise: str) -> Text:
-    whole = f"{number(largest)}, the largest of a word" if normalise == "map" else "the largest of a word at that layer"
+    whole = f"the largest of a {_kind(explanation)}"
+    whole = f"{number(largest)}, {whole}" if normalise == "map" else f"{whole} at that layer"
     beyond = max((row.strength for row in rows if row.special), default=0.0)
     more = f"; special tokens reach {number(beyond)}" if beyond > largest else ""
     if len(explanation.layers) == 1:
         return Text(f"the longest bar is {whole}{more}")
     return Text(f"░ ▒ ▓ █ are up to ¼, ½, ¾ and all of {whole}{more}; · is next to nothing")
+
+
+def _kind(explanation: Explanation) -> str:
+    return "word" if explanation.units is None else explanation.units.kind
 
 
 def _coloured(explanation: Explanation, layer: Layer | None) -> str:
@@ -178,7 +184,7 @@ def comparison_view(explanations: Sequence[Explanation], *, everything: bool = F
     first = explanations[0]
     if any((each.text, each.pair) != (first.text, first.pair) for each in explanations):
         raise UsageError("explanations of different texts cannot be compared", "explain one text by several methods")
-    found = [{(word.segment, word.start): word for word in each.words()} for each in explanations]
+    found = [{(word.segment, word.start): word for word in each.gathered()} for each in explanations]
     labels = {key: visible(word.text) for column in found for key, word in column.items()}
     scores = np.array([[column[key].score if key in column else 0.0 for column in found] for key in labels])
     full = np.abs(scores).max(axis=0)
@@ -195,7 +201,7 @@ def comparison_view(explanations: Sequence[Explanation], *, everything: bool = F
         *([Text(f"  {left_out}", style="yellow")] if left_out else []),
         Padding(Text("Each method against its own largest score; special tokens are left out.", "dim"), (0, 2, 1, 2)),
         facts_view({name: _side(each, first) for name, each in zip(methods, explanations, strict=True)}),
-        *_correlations(methods, scores),
+        *_correlations(methods, scores, _kind(first)),
     )
 
 
@@ -206,7 +212,9 @@ def _side(explanation: Explanation, first: Explanation) -> Text:
     return Text(f"layer {explanation.layers[0]}{sign}; {cost_words(explanation.cost)}{visible(other)}", style="dim")
 
 
-def _correlations(methods: Sequence[str], scores: Float[np.ndarray, "word method"]) -> Iterator[RenderableType]:
+def _correlations(
+    methods: Sequence[str], scores: Float[np.ndarray, "word method"], kind: str
+) -> Iterator[RenderableType]:
     if len(methods) < 2 or len(scores) < 2:
         return
     table = Table.grid(padding=(0, 2))
@@ -218,7 +226,7 @@ def _correlations(methods: Sequence[str], scores: Float[np.ndarray, "word method
     for method, row in zip(methods, kendall_tau(sizes, sizes).tolist(), strict=True):
         shown = ["–" if math.isnan(value) else f"{value:.2f}" for value in row]
         table.add_row(Text(method), *(Text(value, "dim" if value in ("1.00", "–") else "bold") for value in shown))
-    about = "Do they rank the words alike? 1 is the same order, 0 unrelated, -1 the reverse"
+    about = f"Do they rank the {kind}s alike? 1 is the same order, 0 unrelated, -1 the reverse"
     yield Padding(Text(f"{about} (Kendall's τ-b, by size of score).", "dim"), (1, 2, 0, 2))
     yield Padding(table, (0, 2))
 

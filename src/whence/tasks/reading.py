@@ -177,9 +177,9 @@ def same_label(
 def likeliest(labels: Labels, log_probabilities: Float[Tensor, " label"]) -> Prediction:
     """The likeliest label, with the probabilities of the first ten."""
     top = log_probabilities.exp().topk(min(SHOWN, len(log_probabilities)))
-    names = [labels.name(index) for index in top.indices.tolist()]
-    chances = [float(value) for value in top.values]
-    return Prediction(names[0], int(top.indices[0]), chances[0], dict(zip(names, chances, strict=True)))
+    indices, chances = top.indices.tolist(), top.values.tolist()
+    names = [labels.name(index) for index in indices]
+    return Prediction(names[0], indices[0], chances[0], dict(zip(names, chances, strict=True)))
 
 
 def label_of(target: Label | Span, task: str) -> Label:

@@ -32,8 +32,8 @@ function drawWarnings(text) {
   byId("warning-list").replaceChildren(...found);
 }
 
-/** What colour means, in words and in the very colours of the text, with the range of scores. */
-function drawLegend(run, layer, full, row, pieces, unit) {
+/** What colour means, in words and in the very colours of the text, with the range of scores; `kind` names the pieces. */
+function drawLegend(run, layer, full, row, pieces, kind) {
   const { meaning } = run;
   const shares = meaning.signed ? [-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1] : [0, 0.25, 0.5, 0.75, 1];
   const swatches = shares.map((share) => {
@@ -51,12 +51,11 @@ function drawLegend(run, layer, full, row, pieces, unit) {
   const words = row.filter((_, at) => !pieces[at].special);
   const most = Math.max(...words.map(Math.abs));
   const [low, high] = [number(Math.min(...words), most), number(Math.max(...words), most)];
-  const whole = unit === "words";
   const sentences = [
     `${meaning.range};`,
-    `at ${layerPhrase(run.layers[layer])}, those of ${whole ? "words" : "sub-words"} run from ${low} to ${high}.`,
-    whole ? `A word has ${meaning.additive ? "the sum" : "the strongest"} of its sub-words' scores.` : "",
-    most ? "" : "All scores of words are zero here.",
+    `at ${layerPhrase(run.layers[layer])}, those of ${kind}s run from ${low} to ${high}.`,
+    kind === "sub-word" ? "" : `A ${kind} has ${meaning.additive ? "the sum" : "the strongest"} of its sub-words' scores.`,
+    most ? "" : `All scores of ${kind}s are zero here.`,
   ];
   byId("legend-range").textContent = sentences.filter(Boolean).join(" ");
 }
@@ -66,6 +65,7 @@ function drawCorrelations(text, step) {
   const { runs } = text;
   byId("correlation").hidden = runs.length < 2 || text.pieces.words.filter((piece) => !piece.special).length < 2;
   if (byId("correlation").hidden) return;
+  byId("correlation-title").textContent = `Do the methods rank the ${text.entry.unit}s alike?`;
   const rows = runs.map((run, one) => {
     const at = node("span", { class: "at" }, ` ${layerName(run.layers[text.entry.steps[step].at[one]])}`);
     const name = node("span", {}, `${one + 1}  `, node("bdi", {}, shortened(run.about.label, 60)), at);

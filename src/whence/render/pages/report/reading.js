@@ -46,14 +46,14 @@ function openText(index) {
 function openRun(run, widths) {
   const about = data.methods[run.method];
   const tables = { tokens: floats(run.scores.tokens), words: floats(run.scores.words) };
-  const errors = run.errors === null ? null : floats(run.errors);
+  const errors = { tokens: run.errors && floats(run.errors), words: run.unitErrors && floats(run.unitErrors) };
   return {
     ...run,
     about,
     layers: about.layers,
     meaning: about.meaning,
     score: (layer, { unit, at }) => tables[unit][layer * widths[unit] + at],
-    error: (layer, { unit, at }) => (errors && unit === "tokens" ? errors[layer * widths.tokens + at] : null),
+    error: (layer, { unit, at }) => errors[unit] && errors[unit][layer * widths[unit] + at],
   };
 }
 

@@ -62,6 +62,7 @@ function showPieces() {
   const special = every.filter((piece) => piece.special).length;
   byId("special-control").hidden = !special;
   byId("specials-label").textContent = `show ${plural(special, "special token")}`;
+  byId("unit-words-label").textContent = `${text.entry.unit}s`;
   marks = drawSources(byId("sources"), text, every, state.specials);
   showScores();
 }
@@ -75,6 +76,8 @@ function showScores() {
 }
 
 const isShown = (piece) => state.specials || !piece.special || every.every((each) => each.special);
+/** What one of the pieces in sight is called. */
+const kindNow = () => (state.unit === "words" ? text.entry.unit : "sub-word");
 /** The runs that the map shows, by index. */
 const runsInSight = () => (state.view === "all" ? text.runs.map((_, at) => at) : [chosenRun()]);
 /** One method at one layer: a list by score; everything else stands in the order of the text. */
@@ -109,7 +112,7 @@ function showLayer() {
     colourMark(mark, strongest, full, run.meaning.signed);
   }
   drawDecision(text.entry, run);
-  drawLegend(run, layer, full, row, every, state.unit);
+  drawLegend(run, layer, full, row, every, kindNow());
   drawFolded(run, row, full);
   byId("method").value = String(run.method);
   const slider = byId("layer");
@@ -127,7 +130,8 @@ function showLayer() {
 }
 
 function drawHeading(run) {
-  const what = state.unit === "words" ? "Words" : "Sub-words";
+  const kind = kindNow();
+  const what = `${kind[0].toUpperCase()}${kind.slice(1)}s`;
   const many = grid.runs.length > 1;
   byId("map-title").textContent = many
     ? `${what} by method`
@@ -148,12 +152,12 @@ function drawHeading(run) {
 }
 
 function scaleNote(run, many) {
-  if (state.normalise === "layer") return "Full colour is the largest score of a word at each layer.";
-  if (many) return "Full colour is each method's own largest score of a word.";
+  if (state.normalise === "layer") return `Full colour is the largest score of a ${kindNow()} at each layer.`;
+  if (many) return `Full colour is each method's own largest score of a ${kindNow()}.`;
   const full = fulls[chosenRun()][0];
   return run.meaning.keepProbability
     ? "Full colour is 1."
-    : `Full ${run.layers.length > 1 ? "colour" : "length"} is ${number(full)}, the largest score of a word.`;
+    : `Full ${run.layers.length > 1 ? "colour" : "length"} is ${number(full)}, the largest score of a ${kindNow()}.`;
 }
 
 /** Special tokens are out of sight, not out of mind: the strongest is named where it is stronger than the words. */
@@ -166,7 +170,7 @@ function drawFolded(run, row, full) {
   const drowned = most && Math.abs(most.score) > full;
   const score = drowned ? number(most.score, undefined, run.meaning.signed) : "";
   byId("folded").textContent = drowned
-    ? `The special token ${shortened(most.piece.label, 60)} has a stronger score (${score}) than any word; it does not set the scale.`
+    ? `The special token ${shortened(most.piece.label, 60)} has a stronger score (${score}) than any ${kindNow()}; it does not set the scale.`
     : "";
 }
 
@@ -258,7 +262,7 @@ function tipOf(run, layer, piece) {
   const error = run.error(layer, piece);
   const score = number(run.score(layer, piece), undefined, run.meaning.signed);
   const lines = [
-    [state.unit === "words" && !piece.special ? "word" : "token", shortened(piece.label, 80)],
+    [state.unit === "words" && !piece.special ? text.entry.unit : "token", shortened(piece.label, 80)],
     ["layer", layerName(run.layers[layer])],
     ["score", score + (error === null ? "" : ` ± ${number(error)}`)],
   ];

@@ -1,0 +1,170 @@
+"""One round of search for the recipe of Shapley probes: every run judged on training texts that no probe saw.
+
+    python experiments/one_pass/search.py --data-dir DATA --out FOLDER sentiment-usual topic-usual ...
+
+Each run writes FOLDER/NAME.json: its settings, its fit's own check, and the faithfulness of its answers on JUDGED
+training texts, text by text, as the scoreboard computes it. `sentiment-yardsticks` and `topic-yardsticks` fit nothing
+and judge the methods that need no training on the same texts. `write_search.py` makes the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from game_objective import train_on_the_game
+
+import whence
+from whence.data import read
+from whence.engine.asking import Contestant, answered
+from whence.metrics.answered import BOARD_POINTS
+from whence.models.batching import encode_each, usual_batch_tokens
+from whence.models.hiding import Hiding
+
+JUDGED = 400  # training texts set aside
+FEWEST_WORDS = 8  # of a text that is judged: SST-2 trains on phrases too
+DATA = {"sentiment": "sst2", "topic": "ag_news"}
+USUAL: dict[str, Any] = {"steps": 1_000, "blocks": 2}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "usual": {},
+    "wide": {"width": 256},
+    "narrow": {"width": 64},
+    "one-block": {"blocks": 1},
+    "no-block": {"blocks": 0},
+    "three-blocks": {"blocks": 3},
+    "four-layers": {"layers": 4},
+    "few-pairs": {"pairs": 4},
+    "many-pairs": {"pairs": 16},
+    "fast": {"learning_rate": 2e-3},
+    "slow": {"learning_rate": 5e-4},
+    "shapley-alone": {"held_still": 0.0},
+    "still-weighty": {"held_still": 1.0},
+    "still-light": {"held_still": 0.05},
+    "logit": {"scale": "logit"},
+    "words": {"units": "word"},
+    "long": {"steps": 4_000},
+    "game": {},
+    "joined": {},
+}
+GAME_STEPS = 300
+YARDSTICKS: dict[str, dict[str, Any]] = {
+    "held_still": {},
+    "attn_lrp": {},
+    "integrated_gradients": {"steps": 25},
+    "shapley": {"samples": 25},
+    "shapley of the probability": {"samples": 25, "scale": "probability"},
+}
+
+
+def texts_of(name: str, data_dir: Path, joined: bool) -> tuple[list[str], list[str]]:
+    """Training texts, and those of them that are set aside to be judged."""
+    texts = [example.text for example in read(DATA[name], data_dir=data_dir, split="train")]
+    chance = random.Random(0)
+    chance.shuffle(texts)
+    long = [text for text in texts if len(text.split()) >= FEWEST_WORDS][:JUDGED]
+    aside = set(long)
+    rest = [text for text in texts if text not in aside]
+    if joined:  # texts of several sentences, so that length alone is nothing new
+        rest += [" ".join(chance.sample(rest, chance.randint(3, 12))) for _ in range(len(rest) // 8)]
+    return rest, long
+
+
+def faithfulness(
+    model: whence.LayeredModel, texts: list[str], scores: dict[str, list[np.ndarray]]
+) -> dict[str, list[float]]:
+    """Of each text by each row of scores: the area of revealing less that of hiding."""
+    encodings = encode_each(model, texts)
+    found = {name: [float("nan")] * len(texts) for name in scores}
+    contestants = {name: Contestant(rows) for name, rows in scores.items()}
+    for index, by_name in answered(
+        model, encodings, contestants, BOARD_POINTS,
+        hiding=Hiding.of(model, "auto"), batch_tokens=usual_batch_tokens(model),
+    ):  # fmt: skip
+        for name, text in by_name.items():
+            found[name][index] = round(text.area("revealing") - text.area("hiding"), 6)
+    return found
+
+
+def rows(explanations: list[whence.Explanation]) -> list[np.ndarray]:
+    return [np.asarray(each.row()) for each in explanations]
+
+
+def run(name: str, data_dir: Path, device: str, steps: int | None) -> dict[str, Any]:
+    model_name, _, variant = name.partition("-")
+    model = whence.load(model_name)
+    model.module.to(device)
+    training, judged = texts_of(model_name, data_dir, joined=variant == "joined")
+    started = time.perf_counter()
+    if variant == "yardsticks":
+        scores = {
+            method: rows(whence.explain(model, judged, method.split()[0], layers="embeddings", **options))
+            for method, options in YARDSTICKS.items()
+        }
+        shares = [
+            [row / np.abs(row[1:-1]).sum() for row in scores[each]]
+            for each in ("held_still", "shapley of the probability")
+        ]
+        scores["mean of held_still and shapley"] = [a + b for a, b in zip(*shares, strict=True)]
+        about: dict[str, Any] = {}
+    else:
+        seed = int(variant.removeprefix("seed")) if variant.startswith("seed") else 0
+        changes = {**USUAL, **VARIANTS.get(variant, {}), **({"steps": steps, "warm_up": 10} if steps else {})}
+        probes = whence.ShapleyProbes(**changes)
+        probes.fit(model, training, seed=seed, progress=False, held_out=judged, validations=5)
+        fitted = probes.fitted_
+        assert fitted is not None
+        if variant == "game":
+            encodings = encode_each(model, training[:40_000])
+            train_on_the_game(model, fitted.shares.network, encodings, steps=GAME_STEPS, batch_size=256, seed=seed)
+        n_weights = sum(weight.numel() for weight in fitted.shares.network.parameters())
+        about = {
+            "changes": changes, "seed": seed, "seconds": fitted.seconds, "n_texts": fitted.n_texts,
+            "n_weights": n_weights, "calibration": vars(fitted.calibration), "history": list(fitted.history),
+        }  # fmt: skip
+        parts = ["both", "shapley", "held_still"] if changes.get("held_still", 1) else ["shapley"]
+        scores = {part: rows(probes.explain(model, judged, part=part)) for part in parts}
+        if len(parts) == 3:
+            own = [
+                np.asarray(each.row("embeddings"))
+                for each in whence.explain(model, judged, "held_still", layers="embeddings")
+            ]
+            each = zip(scores["shapley"], own, strict=True)
+            scores["shapley and held_still itself"] = [
+                a / np.abs(a).sum() + np.where(a != 0, b, 0) / np.abs(np.where(a != 0, b, 0)).sum() for a, b in each
+            ]
+    found = faithfulness(model, judged, scores)
+    return {
+        "run": name, **about, "faithfulness": found,
+        "mean": {part: float(np.mean(each)) for part, each in found.items()},
+        "seconds_in_all": time.perf_counter() - started, "device": _device(device),
+    }  # fmt: skip
+
+
+def _device(device: str) -> str:
+    return torch.cuda.get_device_name() if device == "cuda" else "cpu"
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("runs", nargs="+", metavar="MODEL-VARIANT")
+    arguments.add_argument("--data-dir", type=Path, required=True)
+    arguments.add_argument("--out", type=Path, required=True)
+    arguments.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    arguments.add_argument("--steps", type=int, help="fewer steps, to try the script")
+    given = arguments.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    for each in given.runs:
+        record = run(each, given.data_dir, given.device, given.steps)
+        (given.out / f"{each}.json").write_text(json.dumps(record), encoding="utf-8")
+        print(
+            each,
+            {part: round(mean, 4) for part, mean in record["mean"].items()},
+            f"{record['seconds_in_all']:.0f} s",
+            flush=True,
+        )

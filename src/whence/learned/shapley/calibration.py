@@ -1,0 +1,167 @@
+"""How far learned Shapley values are off, from a long run of Shapley sampling on held-out texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.learned.schedule import generator
+from whence.learned.shapley.asked import asked
+from whence.learned.shapley.coalitions import coalitions
+from whence.methods.shapley import permutations, sampled
+from whence.models.batching import batches
+from whence.models.inputs import Encoding
+from whence.models.layered import LayeredModel
+from whence.probes.shapley import NINETY, ErrorScale, Familiar, ModelShares, error_features, mean_states
+from whence.probes.token_game import earned
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+PAIRS = 16  # coalitions, and complements, on which values are judged beside the long run's
+DIRECTIONS = 32  # of the mean states of texts, at most
+UNUSUAL = 0.99  # the share of held-out texts that counts as like the training's
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One held-out text: learned values of its players, those of a long run with their standard errors, per target.
+
+    `loss` and `floor` are the squared errors of both on the same coalitions; what the floor leaves is no matter of the
+    values: a sum cannot tell more of the game.
+    """
+
+    learned: Float[np.ndarray, "target player"]
+    long_run: Float[np.ndarray, "target player"]
+    standard_errors: Float[np.ndarray, "target player"]
+    loss: float
+    floor: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a long run shows on held-out texts that had no part in setting the error: all of it goes into the card.
+
+    `loss` is the squared error of coalitions, `floor` that of the long run's values, the least that any values can
+    reach but for its own chance; `correlation` is with the long run, `coverage` how often the stated interval of nine
+    in ten holds its value.
+    """
+
+    loss: float
+    floor: float
+    correlation: float
+    coverage: float
+    n_texts: int
+    orders: int
+
+
+@torch.no_grad()
+def check(
+    model: LayeredModel, shares: ModelShares, encodings: Sequence[Encoding], orders: int, seed: int, batch_tokens: int
+) -> Iterator[Checked]:
+    """A long run on each text, beside what the network says of it."""
+    for batch in batches(model, encodings, batch_tokens):
+        inputs = model.collate([encodings[index] for index in batch])
+        states = model.states(inputs)
+        none = torch.zeros(inputs.ids.shape, device=model.device)
+        selection = asked(model, inputs, states.logits, shares.scale, none)
+        told = shares.told(model, inputs, states, selection, batch_tokens)
+        nobody, _ = shares.nobody.earned(model, inputs, selection, told.players, batch_tokens)
+        for row, index in enumerate(batch):
+            n = int(told.players.number[row])
+            sets, solve = sampled(np.array(permutations(generator(seed, "orders", index), n, orders)))
+            chance = torch.rand((1, PAIRS, n + 1), generator=generator(seed, "judged", index))
+            judged = coalitions(torch.tensor([n]), chance)[0].numpy()
+            one = inputs.rows(torch.tensor([row], device=model.device))
+            present = torch.from_numpy(np.concatenate([sets, judged])).to(model.device)
+            length = one.ids.shape[1]
+            tokens = present[:, told.players.of_token[row, :length].clamp(min=0)] | ~told.players.free[row, :length]
+            own = selection.rows(torch.tensor([row], device=model.device))
+            values = earned(model, one, own, tokens[None], batch_tokens)[0].double().cpu().numpy()
+            solved = [solve(column) for column in values[: len(sets)].T]
+            learned = told.players.sums(told.shapley)[row, :, :n].double().cpu().numpy()
+            long_run = np.array([mean for mean, _ in solved])
+            rest = values[len(sets) :] - nobody[row].double().cpu().numpy()
+            yield Checked(
+                learned,
+                long_run,
+                np.array([error for _, error in solved]),
+                *(float(np.square(judged @ each.T - rest).mean()) for each in (learned, long_run)),
+            )
+
+
+def error_scale(checked: Sequence[Checked]) -> ErrorScale:
+    """The error that the texts' residuals foretell, made so wide that nine of ten lie inside.
+
+    What the long run's own chance adds to the residuals is taken off.
+    """
+    features, residuals, chances = [], [], []
+    for text in checked:
+        values = torch.from_numpy(text.learned)
+        features.append(error_features(values, torch.ones_like(values, dtype=torch.bool)).flatten(0, 1))
+        residuals.append((text.learned - text.long_run).ravel())
+        chances.append(text.standard_errors.ravel())
+    x, off = torch.cat(features).numpy(), np.abs(np.concatenate(residuals))
+    chance = np.mean(np.square(np.concatenate(chances))) / max(np.mean(np.square(off)), 1e-18)
+    own = np.sqrt(max(1 - chance, 0.1))
+    weights, *_ = np.linalg.lstsq(x, np.log(own * off + 1e-6), rcond=None)
+    spread = float(np.quantile(own * off / np.exp(x @ weights), 0.9))
+    constant, own_size, mean_size, players = weights.tolist()
+    return ErrorScale(constant, own_size, mean_size, players, spread)
+
+
+def calibrated(checked: Sequence[Checked], errors: ErrorScale, orders: int) -> Calibration:
+    inside, learned, long_run = [], [], []
+    for text in checked:
+        values = torch.from_numpy(text.learned).float()
+        foretold = errors.of(values, torch.ones_like(values, dtype=torch.bool)).double().numpy()
+        width = NINETY * np.sqrt(np.square(foretold) + np.square(text.standard_errors))
+        inside.append((np.abs(text.learned - text.long_run) <= width).ravel())
+        learned.append(text.learned[0])
+        long_run.append(text.long_run[0])
+    return Calibration(
+        loss=float(np.mean([text.loss for text in checked])),
+        floor=float(np.mean([text.floor for text in checked])),
+        correlation=_mean_correlation(learned, long_run),
+        coverage=float(np.concatenate(inside).mean()),
+        n_texts=len(checked),
+        orders=orders,
+    )
+
+
+def _mean_correlation(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> float:
+    """Over texts, of the values of the class that the model says."""
+    pairs = [(a, b) for a, b in zip(one, other, strict=True) if len(a) > 2 and a.std() > 0 and b.std() > 0]
+    return float(np.mean([np.corrcoef(a, b)[0, 1] for a, b in pairs])) if pairs else float("nan")
+
+
+@torch.no_grad()
+def familiar(
+    model: LayeredModel, training: Sequence[Encoding], held_out: Sequence[Encoding], batch_tokens: int
+) -> Familiar:
+    """Where texts of the training lie, and how far out held-out ones go."""
+    seen, unseen = (_means(model, texts, batch_tokens) for texts in (training, held_out))
+    centre = seen.mean(dim=0)
+    n_directions = min(DIRECTIONS, max(1, min(seen.shape) - 1))
+    _, values, directions = torch.linalg.svd(seen - centre, full_matrices=False)
+    directions, values = directions[:n_directions].T.contiguous(), values[:n_directions]
+    scales = (values / max(1, len(seen) - 1) ** 0.5).clamp(min=1e-6)
+    away = seen - centre
+    rest = (away.square().sum(dim=-1) - (away @ directions).square().sum(dim=-1)).mean()
+    longest = max(len(encoding) for encoding in training)
+    found = Familiar(centre.cpu(), directions.cpu(), scales.cpu(), max(float(rest), 1e-9), 0.0, longest)
+    farthest = float(torch.quantile(found.distance(unseen), UNUSUAL))
+    return Familiar(found.centre, found.directions, found.scales, found.beyond, farthest, longest)
+
+
+def _means(model: LayeredModel, encodings: Sequence[Encoding], batch_tokens: int) -> Float[Tensor, "text features"]:
+    found: list[Tensor] = []
+    for batch in batches(model, encodings, batch_tokens):
+        inputs = model.collate([encodings[index] for index in batch])
+        found.append(mean_states(model.states(inputs).hidden[-1], inputs))
+    return torch.cat(found)

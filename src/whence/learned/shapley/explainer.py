@@ -1,0 +1,223 @@
+"""`whence.ShapleyProbes`: probes, trained once, that give Shapley values of any text in one forward pass."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+from safetensors.torch import save as serialised
+
+from whence.embedded import shapley_folder
+from whence.errors import UnknownNameError, UsageError
+from whence.explanation import Explanation, Scale
+from whence.learned.checkpoint import free_folder
+from whence.learned.schedule import Pace, generator
+from whence.learned.shapley.calibration import calibrated, check, error_scale, familiar
+from whence.learned.shapley.fitted import Fitted, load, save
+from whence.learned.shapley.learner import ShapleyLearner
+from whence.learned.shapley.recipe import RECIPES, Recipe
+from whence.learned.texts import Texts, gather
+from whence.learned.training import Training
+from whence.methods.explain import explain
+from whence.methods.options import at_least
+from whence.models.batching import Text, usual_batch_tokens
+from whence.models.inputs import Encoding
+from whence.models.layered import LayeredModel
+from whence.probes.shapley import ErrorScale, ModelShares, layers_to_read
+from whence.probes.shares import Shares
+from whence.progress import Progress, reporter
+
+FAMILIAR_TEXTS = 2_000  # of the training, whose mean states tell what is familiar
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands: means over the last batches of both losses, and the last validation, None until the first."""
+
+    step: int
+    steps: int
+    seconds: float
+    loss: float
+    held_still_loss: float
+    validation: dict[str, Any] | None
+
+
+class ShapleyProbes:
+    """Probes for one model: each token's fair share of any of its decisions, from one forward pass.
+
+    >>> import whence
+    >>> probes = whence.ShapleyProbes.embedded("sentiment")
+    >>> explanation = probes.explain(whence.load(), "not the worst film of the year", part="shapley")
+    >>> explanation.target.scale
+    'probability'
+
+    Args:
+        recipe: "whence" (for a GPU) or "quick" (for a processor of few cores, at a lower quality that the fit states).
+        changes: settings of the recipe to be changed, see `whence.learned.shapley.recipe`, such as units="word".
+    """
+
+    def __init__(self, recipe: str = "whence", **changes: Any) -> None:
+        if recipe not in RECIPES:
+            raise UnknownNameError("recipe of Shapley probes", recipe, RECIPES)
+        self.recipe = RECIPES[recipe].changed(**changes)
+        self.fitted_: Fitted | None = None
+
+    def fit(
+        self,
+        model: LayeredModel,
+        texts: Iterable[Text],
+        *,
+        held_out: Iterable[Text] | None = None,
+        folder: str | Path | None = None,
+        seed: int = 0,
+        validations: int = 20,
+        batch_tokens: int | None = None,
+        progress: Progress = True,
+        watch: Callable[[Standing], None] | None = None,
+    ) -> ShapleyProbes:
+        """Train probes on texts; labels are not needed. The model is left as it was.
+
+        Args:
+            texts: some thousands, of the kind that will be explained.
+            held_out: texts to validate and calibrate on; by default a tenth of the texts, at most 512.
+            folder: where to save. A run that was killed goes on from the checkpoint there, to the same probes; a
+                finished one is not overwritten.
+            seed: makes the run repeatable.
+            validations: how often to validate in all.
+            batch_tokens: tokens a forward pass of the model holds at most.
+            progress: True shows a bar where standard error is a terminal, False nothing; a function is called with
+                (step, done, in all).
+            watch: called after each training step with how it goes, see `Standing`.
+        """
+        recipe = self.recipe
+        if batch_tokens is not None:
+            at_least("batch_tokens", batch_tokens, 1)
+        scale: Scale = recipe.scale or ("probability" if model.reading.decides else "logit")
+        path = None if folder is None else free_folder(Path(folder))
+        gathered = gather(model, texts, held_out, seed)
+        budget = batch_tokens or usual_batch_tokens(model)
+        pace = Pace(
+            recipe.steps, _texts_per_step(gathered, recipe), min(recipe.warm_up, recipe.steps), 1.0, validations, None,
+            seed,
+        )  # fmt: skip
+        with torch.inference_mode(False):
+            network = _new_network(model, gathered.training[0], recipe, seed).to(model.device)
+            learner = ShapleyLearner(model, network, recipe, scale, budget)
+            training = Training(model, learner, gathered, pace, budget)
+            with reporter(progress if training.processes.is_main else False) as report:
+
+                def after_step() -> None:
+                    report("fit", training.step, training.last_step)
+                    if watch is not None:
+                        watch(_standing(training, learner))
+
+                training.run(path, after_step)
+            self.fitted_ = _judged(training, network.requires_grad_(False).eval(), recipe, scale, gathered, budget)
+        training.finish(path, self.save)
+        return self
+
+    @overload
+    def explain(self, model: LayeredModel, texts: Text, **settings: Any) -> Explanation: ...
+    @overload
+    def explain(self, model: LayeredModel, texts: Iterable[Text], **settings: Any) -> list[Explanation]: ...
+    def explain(
+        self, model: LayeredModel, texts: Text | Iterable[Text], **settings: Any
+    ) -> Explanation | list[Explanation]:
+        """Each token's share from one forward pass; see `whence.explain` and `whence.methods.one_pass`."""
+        usual = {"scale": self.shares.scale, "part": "both" if self.shares.both else "shapley"}
+        return explain(model, texts, "one_pass", probes=self, **{**usual, **settings})
+
+    @property
+    def shares(self) -> ModelShares:
+        return self._fitted().shares
+
+    def content_key(self) -> str:
+        """A digest of what these probes are: their recipe and every number of their weights."""
+        fitted = self._fitted()
+        contents = fitted.shares.contents()
+        facts = json.dumps([asdict(fitted.recipe), contents.config], sort_keys=True)
+        weights = {name: tensor.cpu().contiguous() for name, tensor in contents.weights.items()}
+        return hashlib.sha256(facts.encode() + serialised(weights)).hexdigest()
+
+    def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
+        """Write config.json, model.safetensors and a card; `dtype` stores the weights in less precision."""
+        save(self._fitted(), Path(folder), dtype)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> ShapleyProbes:
+        """The probes that `save` wrote."""
+        found = cls()
+        found.fitted_ = load(Path(folder))
+        found.recipe = found.fitted_.recipe
+        return found
+
+    @classmethod
+    def embedded(cls, name: str = "sentiment") -> ShapleyProbes:
+        """The probes of an embedded model."""
+        return cls.load(shapley_folder(name))
+
+    def _fitted(self) -> Fitted:
+        if self.fitted_ is None:
+            raise UsageError("these probes are not trained yet", "call .fit(model, texts) first, or ShapleyProbes.load")
+        return self.fitted_
+
+    def __repr__(self) -> str:
+        if self.fitted_ is None:
+            return "<ShapleyProbes, not trained>"
+        return f"<ShapleyProbes of {self.fitted_.model.id}>"
+
+
+def _standing(training: Training, learner: ShapleyLearner) -> Standing:
+    loss, held_still_loss = learner.running
+    last = training.history[-1] if training.history else None
+    return Standing(training.step, training.last_step, training.seconds, loss, held_still_loss, last)
+
+
+def _texts_per_step(texts: Texts, recipe: Recipe) -> int:
+    mean = sum(map(len, texts.training)) / len(texts.training)
+    return max(1, round(recipe.step_tokens / mean))
+
+
+def _new_network(model: LayeredModel, encoding: Encoding, recipe: Recipe, seed: int) -> Shares:
+    states = model.states(model.collate([encoding]))
+    widths = {layer: states.at(layer).shape[-1] for layer in layers_to_read(model, recipe.layers)}
+    reading = model.reading
+    n_labels = None if reading.one_position else states.logits.shape[-1]
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return Shares(widths, recipe.width, recipe.blocks, n_labels, by_token=reading.per_token)
+
+
+def _judged(
+    training: Training, network: Shares, recipe: Recipe, scale: Scale, texts: Texts, batch_tokens: int
+) -> Fitted:
+    """The trained network with the errors that held-out texts show."""
+    model, seed = training.model, training.pace.seed
+    order = torch.randperm(len(texts.held_out), generator=generator(seed, "checked")).tolist()
+    chosen = [texts.held_out[index] for index in order[: recipe.checked_texts]]
+    some = torch.randperm(len(texts.training), generator=generator(seed, "familiar"))[:FAMILIAR_TEXTS].tolist()
+    with model.held(), torch.inference_mode(False):
+        known = familiar(model, [texts.training[index] for index in some], texts.held_out, batch_tokens)
+        unset = ErrorScale(0.0, 0.0, 0.0, 0.0, 1.0)
+        shares = ModelShares(network, recipe.units, scale, recipe.held_still > 0, unset, known, training.owner)
+        checked = list(check(model, shares, chosen, recipe.checked_orders, seed, batch_tokens))
+    shuffled = torch.randperm(len(checked), generator=generator(seed, "halves")).tolist()
+    half = (len(checked) + 1) // 2
+    errors = error_scale([checked[index] for index in shuffled[:half]])
+    rest = [checked[index] for index in shuffled[half:]] or checked
+    return Fitted(
+        shares=replace(shares, errors=errors),
+        recipe=recipe,
+        seed=seed,
+        n_texts=len(texts.training),
+        calibration=calibrated(rest, errors, recipe.checked_orders),
+        history=tuple(training.history),
+        seconds=training.seconds,
+        whence_version=version("whence"),
+    )

@@ -1,0 +1,203 @@
+"""Amortised Shapley values of one model: what its network says of a text, how far off that is, and on which texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from whence.explanation import Layer, Scale
+from whence.models.inputs import Inputs
+from whence.models.layered import LayeredModel, States
+from whence.probes import folder as folders
+from whence.probes.folder import Contents
+from whence.probes.owner import Owner
+from whence.probes.shares import Shares
+from whence.probes.token_game import BatchPlayers, Nobody
+from whence.selection import Selection
+from whence.units import UnitName
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+SCHEMA = "whence.shapley/1"
+NINETY = 1.6449  # standard errors to either side of a score in which nine of ten truths lie
+TINY = 1e-4  # of a share, below which sizes make no difference
+
+
+@dataclass(frozen=True)
+class ErrorScale:
+    """How far a player's Shapley value may be off, foretold from what held-out texts showed.
+
+    The logarithm of the error is linear in those of the value's own size, of the mean size of the text's values and of
+    the number of players; `spread` makes the interval of ± NINETY standard errors hold nine of ten held-out values.
+    """
+
+    constant: float
+    own: float
+    mean: float
+    players: float
+    spread: float
+
+    def of(
+        self, values: Float[Tensor, "batch player"], there: Bool[Tensor, "batch player"]
+    ) -> Float[Tensor, "batch player"]:
+        """The standard error of each player's value."""
+        weights = torch.tensor([self.constant, self.own, self.mean, self.players], device=values.device)
+        return self.spread / NINETY * (error_features(values, there) @ weights).exp()
+
+
+def error_features(
+    values: Float[Tensor, "batch player"], there: Bool[Tensor, "batch player"]
+) -> Float[Tensor, "batch player 4"]:
+    """What an error is foretold from: 1, the log sizes of the value and of the text's mean, the log number."""
+    number = there.sum(dim=-1, keepdim=True).to(values)
+    sizes = torch.where(there, values.abs(), 0.0)
+    mean = (sizes.sum(dim=-1, keepdim=True) / number + TINY).expand_as(sizes)
+    return torch.stack(
+        [torch.ones_like(sizes), (sizes + TINY).log(), mean.log(), number.expand_as(sizes).log()], dim=-1
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Familiar:
+    """What the texts of the training look like: where the mean of a text's last states lies, and how long texts are.
+
+    A text is unlike them when its mean state lies farther out, along their main directions and beyond these, than
+    nearly every held-out one.
+    """
+
+    centre: Float[Tensor, " features"]
+    directions: Float[Tensor, "features direction"]
+    scales: Float[Tensor, " direction"]
+    beyond: float
+    farthest: float
+    longest: int
+
+    def distance(self, means: Float[Tensor, "batch features"]) -> Float[Tensor, " batch"]:
+        """How far out texts lie: the mean square along the directions and in the rest, 1 being usual."""
+        away = means - self.centre.to(means)
+        along = away @ self.directions.to(means)
+        rest = (away.square().sum(dim=-1) - along.square().sum(dim=-1)).clamp(min=0) / self.beyond
+        return ((along / self.scales.to(means)).square().mean(dim=-1) + rest) / 2
+
+    def warnings(self, inputs: Inputs, last: Float[Tensor, "batch token features"]) -> list[list[str]]:
+        """Why the learned answer on a text may be worth little."""
+        far = (self.distance(mean_states(last, inputs)) > self.farthest).tolist()
+        found = []
+        for encoding, is_far in zip(inputs.encodings, far, strict=True):
+            told = []
+            if is_far:
+                told.append(
+                    "the text is unlike those that the probes were trained on; their answer may be worth little"
+                )
+            if len(encoding) > self.longest:
+                told.append(f"the text has {len(encoding)} tokens, the probes were trained on at most {self.longest}")
+            found.append(told)
+        return found
+
+
+def mean_states(last: Float[Tensor, "batch token features"], inputs: Inputs) -> Float[Tensor, "batch features"]:
+    weights = inputs.mask.to(last)[..., None]
+    return (last * weights).sum(dim=1).float() / weights.sum(dim=1).float()
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What probes say of a batch, from one pass: Shapley values (of each part of the target) and shares held still."""
+
+    shapley: Float[Tensor, "batch part token"]
+    held_still: Float[Tensor, "batch part token"]
+    players: BatchPlayers
+    passes: Int[Tensor, " batch"]
+
+
+@dataclass(frozen=True)
+class ModelShares:
+    """The trained network of one model: whose it is, and what its players and its values are."""
+
+    network: Shares
+    units: UnitName
+    scale: Scale
+    both: bool
+    errors: ErrorScale
+    familiar: Familiar
+    owner: Owner
+    nobody: Nobody = field(default_factory=Nobody, compare=False, repr=False)
+
+    def told(
+        self, model: LayeredModel, inputs: Inputs, states: States, selection: Selection, batch_tokens: int
+    ) -> Learned:
+        """Each token's part in each part of the target; those that are no players have none."""
+        self.owner.check(model)
+        network = self.network.to(model.device)
+        players = BatchPlayers.of(inputs, self.units)
+        with torch.no_grad():
+            raw = network(
+                {layer: states.at(layer).detach().float() for layer in network.layers},
+                inputs.mask, selection.indices, label_words(model, network, selection),
+            )  # fmt: skip
+            nobody, passes = self.nobody.earned(model, inputs, selection, players, batch_tokens)
+            everybody = selection.parts(states.logits.detach(), inputs.mask)
+            shapley = players.efficient(raw[0], everybody - nobody)
+        return Learned(shapley, torch.where(players.free[:, None], raw[1], 0.0), players, passes)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> ModelShares:
+        """What a folder holds, as far as explaining needs it."""
+        return folders.load(Path(folder), SCHEMA, cls.read)
+
+    @classmethod
+    def read(cls, contents: Contents) -> ModelShares:
+        config = contents.config
+        weights = dict(contents.weights)
+        centre, directions, scales = (weights.pop(f"familiar.{name}") for name in ("centre", "directions", "scales"))
+        familiar = Familiar(centre, directions, scales, **config["familiar"])
+        with torch.device("meta"):  # random weights would be drawn only to be replaced
+            network = Shares(dict(config["widths"]), **config["network"])
+        network.load_state_dict(weights, assign=True)
+        return cls(
+            network.requires_grad_(False).eval(), config["units"], config["scale"], config["both"],
+            ErrorScale(**config["errors"]), familiar, contents.owner,
+        )  # fmt: skip
+
+    def contents(self, **more: Any) -> Contents:
+        """What goes into a folder."""
+        network, familiar = self.network, self.familiar
+        weights = {
+            **network.state_dict(),
+            "familiar.centre": familiar.centre, "familiar.directions": familiar.directions,
+            "familiar.scales": familiar.scales,
+        }  # fmt: skip
+        config = {
+            "widths": [[layer, width] for layer, width in network.widths.items()],
+            "network": {
+                "width": network.width, "n_blocks": network.n_blocks, "n_labels": network.n_labels,
+                "by_token": network.by_token,
+            },
+            "units": self.units, "scale": self.scale, "both": self.both, "errors": asdict(self.errors),
+            "familiar": {"beyond": familiar.beyond, "farthest": familiar.farthest, "longest": familiar.longest},
+        }  # fmt: skip
+        return Contents(weights, self.owner, {**config, **more})
+
+
+def label_words(
+    model: LayeredModel, network: Shares, selection: Selection
+) -> Float[Tensor, "batch part index embedding"] | None:
+    """The embeddings of the labels asked about, where these are words."""
+    if network.n_labels is not None:
+        return None
+    labels = selection.indices[..., 1]
+    return model.embed(labels.flatten(1)).float().reshape(*labels.shape, -1)
+
+
+def layers_to_read(model: LayeredModel, most: int = 8) -> Sequence[Layer]:
+    """The embeddings and layers 0 … L, or so many of them evenly spread, the last among them."""
+    layers: list[Layer] = ["embeddings", *range(model.n_layers + 1)]
+    if len(layers) <= most:
+        return layers
+    return [layers[round(index * (len(layers) - 1) / (most - 1))] for index in range(most)]
