@@ -3,9 +3,10 @@
 python experiments/scoreboard/run.py --board sst2 --data-dir DATA --work WORK [--limit 500] [--threads 2]
 python experiments/scoreboard/run.py --board decoder --model FOLDER --data-dir DATA --work WORK
 
-Boards: sst2 and ag_news with the embedded models, leaves (SST with the labels of its words, for plausibility), and
-decoder: a causal language model that is shown two reviews with their sentiment, then the text, and is read at the next
-token. On a GPU seconds are not reported: other work may share it, and its passes are not waited for one by one.
+Boards: sst2, ag_news and imdb (reviews of up to 256 tokens) with the embedded models, leaves (SST with the labels of
+its words, for plausibility), and decoder: a causal language model that is shown two reviews with their sentiment, then
+the text, and is read at the next token. On a GPU seconds are not reported: other work may share it, and its passes are
+not waited for one by one.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ BOARDS = {
     "sst2": Board("sentiment", "sst2"),
     "ag_news": Board("topic", "ag_news"),
     "leaves": Board("sentiment", "sst5", labelled=False),
+    "imdb": Board("sentiment", "imdb"),
     "decoder": Board(None, "sst2", EXAMPLES + "Review: {text}\nSentiment:", labelled=False),
 }
 
@@ -57,6 +59,7 @@ arguments.add_argument("--results", type=Path, default=Path(__file__).parent / "
 arguments.add_argument("--limit", type=int, default=500)
 arguments.add_argument("--methods", help="names with commas; by default all that the model allows")
 arguments.add_argument("--layer", default="best", help="best (chosen on held-out texts), words, or a number")
+arguments.add_argument("--beam", type=int, help="width of the search for the best order of a text's words")
 arguments.add_argument("--threads", type=int)
 arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--batch-tokens", type=int, help="tokens a forward pass holds at most")
@@ -85,6 +88,7 @@ def main(given: argparse.Namespace) -> None:
         layer=int(given.layer) if given.layer.isdecimal() else given.layer,
         held_out=[chosen.prompt.format(text=example.text) for example in aside],
         folder=folder,
+        beam=given.beam,
         batch_tokens=given.batch_tokens,
         progress=StepLines(lambda line: print(line, file=sys.stderr, flush=True)),
     )
