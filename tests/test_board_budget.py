@@ -124,7 +124,7 @@ def test_sentences() -> None:
     assert "budget" not in Estimate(1_234_567, 840, "cpu").sentence("small")
     assert Estimate(1_234_567, 840, "cuda").sentence("full").endswith("14 minutes on this machine")
     assert Estimate(43_210, 20, "cpu").sentence("full") == (
-        "this board will take about 40,000 passes, 20 seconds on this machine"
+        "this board will take about 43,000 passes, 20 seconds on this machine"
     )
 
 
