@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ import whence
 from whence.engine import asking
 from whence.engine import bounds as engine_bounds
 from whence.engine.asking import Contestant, Memory, Told, answered, ask, may_go
-from whence.engine.bounds import Goal, best_chain, goals, rounds
+from whence.engine.bounds import Goal, best_chain, goals
 from whence.engine.searching import Search, search
 from whence.metrics.answered import BOARD_POINTS
+from whence.metrics.curves import area_under, hidden_counts
 from whence.metrics.normalised import normalised
 from whence.models.hiding import Hiding
 from whence.scoreboard.board import GRID
@@ -96,18 +98,33 @@ def test_the_beam_comes_near_the_exact_bound_and_never_above(case: int, monkeypa
 
 
 def test_a_beam_that_adds_several_tokens_at_once_still_finds_a_real_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below the bound of the patient search, and far above random orders; its cost does not explode."""
+    """Not above the patient search, and far above random orders; its cost does not explode."""
     single, pairs = interacting(60, 1)
     pairs *= 0.05
-    assert rounds(60).tolist() == list(range(0, 61, 2))
-    assert rounds(5).tolist() == [0, 1, 2, 3, 4, 5]
     goal = goals(60, GRID)["faithfulness"]
-    found, asked = alone(best_chain(60, goal), single, pairs)
-    monkeypatch.setattr(engine_bounds, "MOST_ROUNDS", 60)
     patient, more = alone(best_chain(60, goal), single, pairs)
+    monkeypatch.setattr(engine_bounds, "ROUNDS_TIMES_TOKENS", 0)
+    found, asked = alone(best_chain(60, goal), single, pairs)
     assert 0.3 < found <= patient + 0.01
-    assert asked < more
-    assert asked < 2 * 30 * 3 * (60 + 3)
+    assert asked < more / 2
+
+
+@pytest.mark.parametrize("n_tokens", [13, 35, 45, 101, 255])
+def test_the_cost_of_a_search_is_bounded_and_no_point_of_the_grid_is_left_out(n_tokens: int) -> None:
+    """Where words just add up the best order is that of their weights, and its areas are known."""
+    single, pairs = interacting(n_tokens, 3)
+    single /= math.sqrt(n_tokens)
+    order = np.argsort(-single)
+    first = np.concatenate([[0.0], np.cumsum(single[order])])
+    p = 1 / (1 + np.exp(-first))
+    without = 1 / (1 + np.exp(-(first[-1] - first)))
+    revealing = area_under(GRID, p[n_tokens - hidden_counts(n_tokens, GRID, "revealing")])
+    hiding = area_under(GRID, without[hidden_counts(n_tokens, GRID, "hiding")])
+    wanted = {"faithfulness": revealing - hiding, "revealing": revealing, "hiding": -hiding}
+    for name, goal in goals(n_tokens, GRID).items():
+        found, asked = alone(best_chain(n_tokens, goal), single, 0 * pairs)
+        assert found == pytest.approx(wanted[name], abs=1e-9), name
+        assert asked < 2 * 3 * (n_tokens + 3) * (12 + max(10, 2_000 // n_tokens)), name
 
 
 def test_weights_of_the_chain_are_those_of_the_areas() -> None:
@@ -192,6 +209,31 @@ def test_memory_spares_questions(monkeypatch: pytest.MonkeyPatch, bert: whence.L
         assert told.whole == first[index].whole
     fresh = dict(ask(bert, encodings, sets.__getitem__, hiding=Hiding.of(bert, "auto"), batch_tokens=256, gold=[0, 1]))
     np.testing.assert_array_equal(fresh[0].right, first[0].right)
+
+
+def test_no_metric_of_a_board_asks_what_another_has_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    recording = [False]
+    real = asking.MaskedTexts.answers
+
+    def noted(self: Any, rows: np.ndarray, keep: np.ndarray) -> Any:
+        if recording[0] and self._hiding.name == "mask":
+            ids = [self._inputs.encodings[row].text.encode() for row in rows]
+            seen.extend(text + each.tobytes() for text, each in zip(ids, np.packbits(keep, axis=1), strict=True))
+        return real(self, rows, keep)
+
+    def progress(step: str, done: int, total: int) -> None:
+        recording[0] = (recording[0] or (step, done) == ("explanations", total)) and (step, done) != ("games", total)
+
+    monkeypatch.setattr(asking.MaskedTexts, "answers", noted)
+    texts = [text for text in TEXTS if len(text.split()) > 9]  # of one length, so that a set has one name
+    given = {"truth": explained(texts), "reverse": explained(texts, -1.0)}
+    evaluate(
+        weighted_words(), texts, methods=["shapley"], explanations=given, layer="embeddings", hide="mask",
+        metrics=["comprehensiveness", "bounds", "sets", "sizes"], progress=progress,
+    )  # fmt: skip
+    assert len(seen) > 1_000
+    assert len(set(seen)) == len(seen)
 
 
 def test_searches_of_several_texts_go_together(bert: whence.LayeredModel) -> None:

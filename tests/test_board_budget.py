@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 from weighted_words import TEXTS, explained, weighted_words
 
 import whence
+from whence.cli import app
 from whence.errors import UnknownNameError, WhenceWarning
 from whence.methods import METHODS
 from whence.models.hiding import Hiding
 from whence.scoreboard import budget as spending_module
+from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.budget import SMALL, Estimate, seconds_of_a_pass
 from whence.scoreboard.evaluate import evaluate
 
@@ -87,6 +91,31 @@ def test_a_long_board_on_a_cpu_offers_the_smaller_one(monkeypatch: pytest.Monkey
         evaluate(weighted_words(), MANY, methods=["gradient"], **SETTINGS)
 
 
+def test_the_command_tells_the_cost_and_takes_a_budget(tmp_path: Path) -> None:
+    file = tmp_path / "reviews.csv"
+    file.write_text(
+        "text\n" + "\n".join(f"a {word} film" for word in ("good", "bad", "fine") for _ in range(12)) + "\n"
+    )
+    command = [
+        "evaluate",
+        "--data",
+        str(file),
+        "--methods",
+        "lime",
+        "--metrics",
+        "cost",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    result = CliRunner().invoke(app, [*command, "--budget", "small", "--limit", "36"])
+    assert result.exit_code == 0, result.output
+    assert "note: this board will take about" in result.stderr
+    assert Scoreboard.load(tmp_path / "out").entries[0].name == "lime (64 samples)"
+    wrong = CliRunner().invoke(app, [*command, "--budget", "tiny"])
+    assert wrong.exit_code == 2
+    assert "unknown budget 'tiny'" in wrong.stderr
+
+
 def test_sentences() -> None:
     assert Estimate(1_234_567, 840, "cpu").sentence("full") == (
         "this board will take about 1.2 million passes, 14 minutes on this machine; budget='small' (--budget small) "
@@ -95,7 +124,7 @@ def test_sentences() -> None:
     assert "budget" not in Estimate(1_234_567, 840, "cpu").sentence("small")
     assert Estimate(1_234_567, 840, "cuda").sentence("full").endswith("14 minutes on this machine")
     assert Estimate(43_210, 20, "cpu").sentence("full") == (
-        "this board will take about 40,000 passes, 20 seconds on this machine"
+        "this board will take about 43,000 passes, 20 seconds on this machine"
     )
 
 

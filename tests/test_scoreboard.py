@@ -404,6 +404,8 @@ def test_words_from_elsewhere_meet_the_models_pieces(bert: whence.LayeredModel) 
         ({"explanations": {"mine": []}}, UsageError, "mine has 0 explanations for 12 texts"),
         ({"seed": -1}, UsageError, "seed must be"),
         ({"hide": "ink"}, UnknownNameError, "unknown way to hide"),
+        ({"second_hide": "ink"}, UnknownNameError, "unknown way to hide"),
+        ({"beam": 0}, UsageError, "beam must be a number of at least 1"),
     ],
 )
 def test_wrong_use(settings: dict[str, Any], kind: type[Exception], problem: str) -> None:

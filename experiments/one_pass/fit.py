@@ -3,9 +3,9 @@
     python experiments/one_pass/fit.py --data-dir DATA --out FOLDER sentiment-0 sentiment-1 topic-0 ...
 
 MODEL-SEED goes to FOLDER/MODEL-SEED, in float16. Sentiment is trained on SST-2's training phrases and sentences, never
-on a review; `sentiment_joined-SEED` also on texts made of several of them, which did worse on reviews of IMDb's training
-set (see results/choice.json) and is used nowhere. The texts of search.py that are set aside calibrate the errors. Seed 0
-ships (src/whence/embedded/MODEL/shapley).
+on a review; `sentiment_joined-SEED` also on texts made of several of them, which did worse on reviews of IMDb's
+training set (results/choice.json) and is used nowhere. The texts of search.py that are set aside calibrate the errors.
+Seed 0 ships (src/whence/embedded/MODEL/shapley).
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 python experiments/scoreboard/run.py --board sst2 --data-dir DATA --work WORK [--limit 500] [--threads 2]
 python experiments/scoreboard/run.py --board decoder --model FOLDER --data-dir DATA --work WORK
 
-Boards: sst2 and ag_news with the embedded models, leaves (SST with the labels of its words, for plausibility), imdb
-(reviews of up to 256 tokens, on the model and the probes that never saw one of that length), and decoder: a causal language model that is shown two reviews with their sentiment, then the text, and is read at the next
-token. On a GPU seconds are not reported: other work may share it, and its passes are not waited for one by one.
+Boards: sst2, ag_news and imdb (reviews of up to 256 tokens; the probes saw none) with the embedded models, leaves (SST
+with the labels of its words, for plausibility), and decoder: a causal language model that is shown two reviews with
+their sentiment, then the text, and is read at the next token. On a GPU seconds are not reported: other work may share
+it, and its passes are not waited for one by one.
 """
 
 from __future__ import annotations
@@ -81,10 +82,8 @@ def contestants(
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Names given, or every method that the model allows; Shapley sampling of the probability too, as that is what
     faithfulness is measured in; probes of further seeds under names of their own."""
-    if named:
-        return {name: name for name in named.split(",")}, {}
     allowed = {}
-    for name in METHODS:
+    for name in named.split(",") if named else METHODS:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -92,10 +91,14 @@ def contestants(
         except whence.WhenceError:
             continue
         allowed[name] = name
-    methods = {**allowed, "shapley_of_probability": "shapley"}
-    options: dict[str, dict[str, Any]] = {"shapley_of_probability": {"scale": "probability"}}
+    methods, options = dict(allowed), dict[str, dict[str, Any]]()
+    if "shapley" in allowed:
+        methods["shapley_of_probability"] = "shapley"
+        options["shapley_of_probability"] = {"scale": "probability"}
     for seed, probes in seeds.items():
         for name in ("one_pass", "amortised_shapley"):
+            if name not in allowed:
+                continue
             methods[f"{name}_seed_{seed}"] = name
             options[f"{name}_seed_{seed}"] = {"probes": probes}
     return methods, options

@@ -25,9 +25,10 @@ TITLES = {
     "sst2": "Sentiment: the embedded model on SST-2",
     "ag_news": "Topics: the embedded model on AG News",
     "leaves": "Against people: the embedded model on SST with the labels of its words",
+    "imdb": "Longer texts: the embedded model on IMDb",
     "decoder": "A decoder, read at the next token",
 }
-SHORT = {"sst2": "SST-2", "ag_news": "AG News", "leaves": "SST, words", "decoder": "decoder"}
+SHORT = {"sst2": "SST-2", "ag_news": "AG News", "leaves": "SST, words", "imdb": "IMDb", "decoder": "decoder"}
 COLUMNS = {
     "faithfulness": "faithfulness", "naopc": "normalised", "second_faithfulness": "hidden otherwise",
     "comprehensiveness": "compr.", "sufficiency": "suff.", "monotonicity": "monot.", "set_kept": "set: kept",
@@ -40,6 +41,7 @@ ABOUT = {
     "ag_news": "News of the test set.",
     "leaves": "Sentences of the development set that are not neutral. AUPRC says how well a method finds the words "
     "whose own sentiment people put on the side of the sentence's.",
+    "imdb": "Reviews of the test set, of which the model reads 256 tokens.",
     "decoder": "A language model is shown two short reviews with their sentiment and then a sentence of SST-2; "
     "explained is the word it says next. The words of the two examples take part.",
 }

@@ -7,6 +7,7 @@ answers of the model and n 2^n additions give it, where n! orders would have to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 EXACT = 12  # tokens: up to so many all sets are asked about
 WIDTH = 3  # sets that the beam carries on: against exact bounds one loses a hundredth, three a thousandth
-MOST_ROUNDS = 30  # of the beam: in longer texts several tokens are added in a round
+ROUNDS_TIMES_TOKENS = 2_000  # of a search: in long texts several tokens are added in a round, so that cost is bounded
+FEWEST_ROUNDS = 10
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,7 @@ def _beam(n_tokens: int, goal: Goal, width: int) -> Search[float]:
     states = np.zeros((1, n_tokens), dtype=bool)
     told = yield goal.questions(states)
     totals = goal.worth(0, told)
-    sizes = rounds(n_tokens)
-    for size, reached in pairwise(sizes.tolist()):
+    for size, reached in pairwise(rounds(n_tokens, np.flatnonzero(goal.alone + goal.without).tolist())):
         parents, tokens = np.nonzero(~states)
         tried = _with(states[parents], tokens[:, None])
         told = yield goal.questions(tried)
@@ -111,11 +112,16 @@ def _beam(n_tokens: int, goal: Goal, width: int) -> Search[float]:
     return float(totals.max())
 
 
-def rounds(n_tokens: int) -> Int[np.ndarray, " size"]:
-    """The sizes of sets at which a search stops: all of them, or `MOST_ROUNDS` spread evenly."""
-    stops = np.linspace(0, n_tokens, min(n_tokens, MOST_ROUNDS) + 1)
-    sizes: Int[np.ndarray, " size"] = np.unique(stops.round().astype(int))
-    return sizes
+def rounds(n_tokens: int, needed: Sequence[int] = ()) -> list[int]:
+    """The sizes of sets at which a search stops: all, or in long texts fewer, spread evenly, and those needed.
+
+    >>> rounds(5)
+    [0, 1, 2, 3, 4, 5]
+    >>> rounds(1_000, needed=[450])
+    [0, 100, 200, 300, 400, 450, 500, 600, 700, 800, 900, 1000]
+    """
+    n_rounds = min(n_tokens, max(FEWEST_ROUNDS, ROUNDS_TIMES_TOKENS // max(1, n_tokens)))
+    return sorted({*np.linspace(0, n_tokens, n_rounds + 1).round().astype(int).tolist(), *needed})
 
 
 def _with(sets: Bool[np.ndarray, "set word"], tokens: Int[np.ndarray, "set few"]) -> Bool[np.ndarray, "set word"]:

@@ -21,8 +21,7 @@ def best_sets(n_tokens: int, sizes: Sequence[int]) -> Search[dict[int, float]]:
     chosen = np.zeros(n_tokens, dtype=bool)
     told = yield chosen[None]
     found[0] = float(told.probability[0])
-    stops = rounds(n_tokens).tolist()
-    for size, reached in pairwise(stops):
+    for size, reached in pairwise(rounds(n_tokens)):
         if size >= max(sizes, default=0):
             break
         left = np.flatnonzero(~chosen)

@@ -13,7 +13,7 @@ from whence.render.shell import finite, shell
 from whence.render.visible import shortened, visible
 from whence.render.wording import options_words
 from whence.scoreboard.board import CURVES, GRID, Scoreboard
-from whence.scoreboard.second_way import SECOND, WAYS, two_rankings
+from whence.scoreboard.second_way import SECOND, WAYS
 from whence.scoreboard.verdict import passes_of
 
 SCHEMA = "whence.scoreboard_page/2"
@@ -89,7 +89,7 @@ def _best(board: Scoreboard) -> float | None:
 
 def _ways(board: Scoreboard) -> dict[str, Any] | None:
     """The two ways of hiding, and how far the rankings by them go together."""
-    both = two_rankings(board)
+    both = board.two_rankings
     if both is None:
         return None
     ways = [str(board.settings.get(way, "")) for way in ("hide", "second_hide")]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from whence.metrics.answered import Measure
     from whence.scoreboard.ranking import Ranking
+    from whence.scoreboard.second_way import TwoRankings
     from whence.scoreboard.trial import Kind
     from whence.scoreboard.verdict import Verdict
 
@@ -150,6 +151,13 @@ class Scoreboard:
         from whence.scoreboard.verdict import judge
 
         return judge(self)
+
+    @cached_property
+    def two_rankings(self) -> TwoRankings | None:
+        """How far the rankings of the methods under the two ways of hiding go together; None without a second way."""
+        from whence.scoreboard.second_way import two_rankings
+
+        return two_rankings(self)
 
     @cached_property
     def flagged(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from whence.engine.asking import may_go
-from whence.engine.bounds import EXACT, MOST_ROUNDS, best_chain, goals
+from whence.engine.bounds import EXACT, ROUNDS_TIMES_TOKENS, best_chain, goals, rounds
 from whence.engine.searching import search
 from whence.metrics.answered import BOARD_POINTS, AnsweredText, BoundedText
 from whence.scoreboard.board import GRID
@@ -22,7 +22,7 @@ def bounds(trial: Trial, width: int) -> Part:
     """The games of every entrant between their bounds; a method that does better than the search found moves them."""
 
     def run(chunk: Chunk, games: Mapping[str, Sequence[AnsweredText]]) -> Mapping[str, Sequence[BoundedText]]:
-        key = chunk.key(grid=GRID, width=width, exact=EXACT, rounds=MOST_ROUNDS)
+        key = chunk.key(grid=GRID, width=width, exact=EXACT, rounds=ROUNDS_TIMES_TOKENS)
         piece = trial.store.kept("bounds", "all", key, lambda: _searched(chunk, width))
         areas = {
             game: np.array([[text.area(game) for text in texts] for texts in games.values()])
@@ -57,4 +57,4 @@ def _passes(n_words: int, width: int) -> float:
     """All sets, or four beams in which half of the tokens are left to try on average."""
     if n_words <= EXACT:
         return float(2**n_words)
-    return 4 * min(n_words, MOST_ROUNDS) * width * n_words / 2
+    return 4 * len(rounds(n_words)) * width * n_words / 2

@@ -102,7 +102,7 @@ def extrapolated(lengths: Sequence[int], passes: Sequence[float], typical: float
 
 
 def _number(passes: float) -> str:
-    return f"{passes / 1e6:.1f} million" if passes >= 1e6 else f"{round(passes, 1 - len(str(int(passes)))):,.0f}"
+    return f"{passes / 1e6:.1f} million" if passes >= 1e6 else f"{round(passes, 2 - len(str(int(passes)))):,.0f}"
 
 
 def _duration(seconds: float) -> str:

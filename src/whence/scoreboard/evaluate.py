@@ -20,6 +20,7 @@ from whence.metrics.table import Metric, chosen_metrics
 from whence.models.batching import Text, encode, usual_batch_tokens
 from whence.models.fingerprint import weights_key
 from whence.models.hiding import Hide, Hiding
+from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 from whence.progress import Progress, reporter
 from whence.scoreboard.additivity import additivity
@@ -116,7 +117,7 @@ def evaluate(
     wanted = chosen_metrics(metrics)
     check_seed(seed)
     at_least("seeds", seeds, 1)
-    width = beam or (WIDTH if budget == "full" else 1)
+    width = (WIDTH if budget == "full" else 1) if beam is None else beam
     at_least("beam", width, 1)
     given = _texts(texts)
     for name, column in {"labels": labels, "rationales": rationales}.items():
@@ -126,12 +127,7 @@ def evaluate(
         raise UsageError("the model gives a plain number, so it takes no decision to explain", "give a classifier")
     hiding = Hiding.of(model, hide)
     encodings = [encode(model, text, index) for index, text in enumerate(given)]
-    by_length = sorted(range(len(given)), key=lambda index: len(encodings[index]))
-    typical = by_length[len(given) // 2]
-    samples = [by_length[0]]
-    if len(given) >= FEW:
-        short = [index for index in by_length[: len(given) // 2 + 1] if len(encodings[index]) <= TRIED]
-        samples += short[-1:]
+    samples, typical = _samples(encodings)
     planned = plan(
         model, methods, explanations or {}, options or {}, layer, [given[index] for index in samples], len(given),
         len(encodings[typical]), budget,
@@ -182,8 +178,8 @@ def evaluate(
         ]
         _check_all_computed(wanted, steps)
         steps = [step for step in steps if step.total]
-        passes = sum(step.passes for step in steps)
-        if len(given) >= FEW:
+        passes = sum(step.passes for step in steps) if len(given) >= FEW else None
+        if passes is not None:
             each = seconds_of_a_pass(model, encodings[typical], hiding, tokens)
             _announce(Estimate(passes, passes * each, model.device.type), budget, announce)
         for step in steps:
@@ -194,7 +190,7 @@ def evaluate(
         "hide": hiding.name, "second_hide": None if second is None else second.name, "beam": width, "budget": budget,
         "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted", "n_held_out": len(choosing),
         **({} if share is None else {"marked_share": share}),
-        **({"planned_passes": round(passes)} if len(given) >= FEW else {}),
+        **({} if passes is None else {"planned_passes": round(passes)}),
     }  # fmt: skip
     unsettled = [each.name for each in findings.entrants if each.stability is not None and each.stability < SETTLED]
     unclear = f"{len(choosing)} held-out texts do not settle which layer is best: {', '.join(unsettled)}"
@@ -230,6 +226,15 @@ def evaluate(
             *([cut] if n_cut else []),
         ),
     )
+
+
+def _samples(encodings: Sequence[Encoding]) -> tuple[list[int], int]:
+    """Texts on which methods are tried: the shortest and, to tell the cost of many, another short one; and a text of
+    typical length."""
+    by_length = sorted(range(len(encodings)), key=lambda index: len(encodings[index]))
+    half = by_length[: len(encodings) // 2 + 1]
+    short = [index for index in half if len(encodings[index]) <= TRIED] if len(encodings) >= FEW else []
+    return [by_length[0], *short[-1:]], half[-1]
 
 
 def _announce(estimate: Estimate, budget: Budget, announce: Callable[[str], None] | None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whence.engine.asking import Told, ask, generator_of
-from whence.engine.bounds import MOST_ROUNDS
+from whence.engine.bounds import rounds
 from whence.engine.greedy import best_sets
 from whence.engine.searching import search
 from whence.metrics.answered import AnsweredText, SetText
@@ -42,7 +42,7 @@ def own_sets(trial: Trial) -> Part:
         return found
 
     lengths = [len(encoding) for encoding in trial.encodings]
-    passes = sum(min(length, MOST_ROUNDS) * length / 2 + 5 * DRAWS for length in lengths)
+    passes = sum(len(rounds(length)) * length / 2 + 5 * DRAWS for length in lengths)
     return Part("set", run, passes)
 
 

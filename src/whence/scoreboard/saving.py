@@ -56,6 +56,7 @@ def to_dict(board: Scoreboard) -> dict[str, Any]:
                 for metric in board.metrics
             },
             "rankings": rankings,
+            "two_rankings": None if board.two_rankings is None else asdict(board.two_rankings),
             "rank_correlation": board.rank_correlation,
             "stages": board.stages,
             "randomised": {

@@ -12,7 +12,7 @@ from whence.metrics.confidence import FEW_TEXTS
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.controls import RANDOM, SINGLE_EFFECTS
 from whence.scoreboard.ranking import Ranking
-from whence.scoreboard.second_way import SECOND, WAYS, two_rankings
+from whence.scoreboard.second_way import SECOND, WAYS
 
 MANY_TEXTS = 200  # from so many on evidence may be strong
 MANY_TIMES = 3  # cheaper: worth a sentence
@@ -154,21 +154,22 @@ def _tied(board: Scoreboard, best: str, tied: Sequence[str]) -> Iterator[str]:
 
 def _second_way(board: Scoreboard, best: str) -> Iterator[str]:
     """Whether the ranking is the same where words are hidden otherwise."""
-    both = two_rankings(board)
+    both = board.two_rankings
     if both is None:
         return
     way = _way(board, "second_hide")
-    yield (
-        f"With words hidden by {way} instead, the ranking of the methods correlates with this one at τ "
-        f"{both.tau.mean:.2f} [{both.tau.low:.2f}, {both.tau.high:.2f}]."
-    )
     ranking = board.ranking(SECOND)
     ahead = [each.name for each in ranking.standings if each.ranks != (0, 0) and ranking.surely_better(each.name, best)]
+    differs = ""
     if both.first != both.second:
-        sure = f", surely ahead of {best}" if both.second in ahead else ""
-        yield f"The two ways of hiding disagree on who comes first: by {way} it is {both.second}{sure}."
+        sure = f", surely ahead of {best}" if both.second in ahead else f", not surely ahead of {best}"
+        differs = f"; but the two ways disagree on who comes first: here it is {both.second}{sure}"
     elif ahead:
-        yield f"By {way} others are surely ahead of {best}: {_names(ahead)}."
+        differs = f"; but here others are surely ahead of {best}: {_names(ahead)}"
+    yield (
+        f"With words hidden by {way} instead, the ranking of the methods correlates with this one at τ "
+        f"{both.tau.mean:.2f} [{both.tau.low:.2f}, {both.tau.high:.2f}]{differs}."
+    )
 
 
 def _other_metrics(board: Scoreboard, best: str) -> Iterator[str]:
@@ -199,8 +200,8 @@ def _sets(board: Scoreboard) -> Iterator[str]:
     if share and kept and same:
         yield (
             f"As sets, by each method's own threshold, {leader} comes nearest the best of their size: with "
-            f"{kept.mean:.0%} of the words it gets {share.mean:.0%} of what these have over random sets, and the model "
-            f"says the same on {same.mean:.0%} of the texts."
+            f"{100 * kept.mean:.0f} % of the words it gets {100 * share.mean:.0f} % of what these have over random "
+            f"sets, and the model says the same on {100 * same.mean:.0f} % of the texts."
         )
 
 

@@ -105,7 +105,7 @@ function chosenOn(entry) {
 }
 
 /** A table of the means of some metrics, in the order of one of them; false if the board does not have it. */
-function drawMeans(id, metrics, by) {
+function drawMeans(id, metrics, by, heads = {}) {
   const shown = metrics.filter((name) => data.metrics[name]);
   const rows = data.rankings[by]?.map(({ entry }) => data.entries[entry]) ?? [];
   if (!rows.length) return false;
@@ -116,7 +116,7 @@ function drawMeans(id, metrics, by) {
   };
   fillTable(
     byId(id),
-    shown.map((name) => node("span", { title: data.metrics[name].sentence }, data.metrics[name].title)),
+    shown.map((name) => node("span", { title: data.metrics[name].sentence }, heads[name] ?? data.metrics[name].title)),
     rows.map((entry) => [entry.name + layerOf(entry), ...shown.map((name) => cell(entry, name))]),
   );
   return true;
@@ -131,7 +131,9 @@ function drawSets() {
 }
 
 function drawWays() {
-  byId("ways-part").hidden = !data.ways || !drawMeans("ways", data.ways.metrics, data.ways.metrics[1]);
+  const [first, second] = data.ways?.metrics ?? [];
+  const heads = { [first]: data.ways?.names[0], [second]: data.ways?.names[1] };
+  byId("ways-part").hidden = !data.ways || !drawMeans("ways", [first, second], second, heads);
   if (byId("ways-part").hidden) return;
   const [tau, low, high] = data.ways.tau.map((value) => decimals(value));
   byId("ways-note").textContent =

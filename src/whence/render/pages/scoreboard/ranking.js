@@ -29,7 +29,7 @@ function drawRanking(metric) {
     const name = node("button", { type: "button", class: "name", title: entry.meaning }, entry.name);
     name.addEventListener("click", () => showGamesOf(entry));
     const sign = entry.signed ? ["±", "the sign of a score says for or against"] : ["+", "scores have sizes only"];
-    const marks = [node("span", { class: "aside", title: sign[1] }, sign[0])];
+    const marks = [node("span", { class: "aside sign", title: sign[1] }, sign[0])];
     if (entry.kind === "control") marks.push(node("span", { class: "mark" }, "control"));
     if (entry.kind === "outside") marks.push(node("span", { class: "mark" }, "from elsewhere"));
     if (entry.flagged && entry.kind !== "control") marks.push(node("span", { class: "mark bad" }, "ignores the model"));
