@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -286,9 +287,7 @@ def test_nine_of_ten_intervals_hold_the_truth(noise: float) -> None:
 
 def test_an_error_half_as_large_would_be_found_out() -> None:
     errors = error_scale(made_up(200, 0, 0.05))
-    smaller = whence.probes.shapley.ErrorScale(
-        errors.constant - 0.7, errors.own, errors.mean, errors.players, errors.spread
-    )  # type: ignore[attr-defined]
+    smaller = replace(errors, constant=errors.constant - 0.7)
     assert calibrated(made_up(400, 1, 0.05), smaller, orders=10).coverage < 0.8
 
 
@@ -390,9 +389,9 @@ def test_what_cannot_be_is_refused_in_words() -> None:
         whence.ShapleyProbes(margin=1)
     with pytest.raises(whence.UnknownNameError, match="unit"):
         whence.ShapleyProbes(units="chapter")
-    for changes in ({"steps": 0}, {"blocks": -1}, {"checked_texts": 1}, {"width": 0}):
+    for name, value in {"steps": 0, "blocks": -1, "checked_texts": 1, "width": 0}.items():
         with pytest.raises(whence.UsageError, match="must"):
-            whence.ShapleyProbes(**changes)
+            whence.ShapleyProbes("whence", **{name: value})
     probes = quick_shares(model)
     with pytest.raises(whence.UsageError, match="shares of the probability, not of the logit"):
         probes.explain(model, TEXTS[0], scale="logit")
@@ -441,8 +440,9 @@ def test_randomised_weights_do_not_meet_what_is_remembered_of_the_others() -> No
     model = tiny("bert")
     probes = quick_shares(model)
     probes.explain(model, TEXTS[0], part="shapley")
+    bias = model.module.get_parameter("classifier.bias")
     with torch.no_grad():
-        model.module.classifier.bias.add_(torch.tensor([2.0, 0.0, -2.0]))
+        bias.add_(torch.tensor([2.0, 0.0, -2.0]))
     try:
         with changed_on_purpose(model.module):
             found = probes.explain(model, TEXTS[0], part="shapley")
@@ -452,4 +452,4 @@ def test_randomised_weights_do_not_meet_what_is_remembered_of_the_others() -> No
         )
     finally:
         with torch.no_grad():
-            model.module.classifier.bias.sub_(torch.tensor([2.0, 0.0, -2.0]))
+            bias.sub_(torch.tensor([2.0, 0.0, -2.0]))

@@ -14,9 +14,10 @@ from whence.learned.schedule import Batches, generator
 from whence.learned.shapley.asked import asked
 from whence.learned.training import precision
 from whence.models.batching import usual_batch_tokens
-from whence.models.inputs import Encoding
+from whence.models.inputs import Encoding, Inputs
 from whence.probes.shares import Shares
 from whence.probes.token_game import BatchPlayers, earned
+from whence.selection import Selection
 
 POINTS = 3  # shares of the tokens at which each game is stopped, drawn anew each step
 NOISE = 0.5  # of the scores' own spread
@@ -66,7 +67,7 @@ def _step(model: whence.LayeredModel, network: Shares, texts: list[Encoding], ch
 
 
 def _won(
-    model: whence.LayeredModel, inputs: whence.models.inputs.Inputs, selection: whence.selection.Selection,
+    model: whence.LayeredModel, inputs: Inputs, selection: Selection,
     players: BatchPlayers, scores: Tensor, at: list[float],
 ) -> Tensor:  # fmt: skip
     """What an order earns: the decision's probability with its first tokens alone, less that without them."""

@@ -22,7 +22,6 @@ from whence.engine.asking import Contestant, answered
 from whence.files import write_whole
 from whence.metrics.answered import BOARD_POINTS, Points
 from whence.metrics.confidence import mean_interval, paired_difference
-from whence.metrics.table import HEADLINE, METRICS
 from whence.models.hiding import Hiding
 
 BOARDS = {"sst2": "sentiment", "ag_news": "topic"}
@@ -50,7 +49,7 @@ def faithfulness(
         hiding=Hiding.of(model, "auto"), batch_tokens=8_192,
     ):  # fmt: skip
         for name, text in answers.items():
-            found[name][index] = METRICS[HEADLINE].compute(text)
+            found[name][index] = text.area("revealing") - text.area("hiding")
     return found
 
 

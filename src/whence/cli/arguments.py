@@ -150,11 +150,10 @@ def parse_value(value: str) -> Any:
 
 
 def known_methods(names: Sequence[str]) -> list[str]:
-    """The names, checked before a model is loaded; without any, the usual method."""
-    from whence.methods.explain import DEFAULT_METHOD
+    """The names, checked before a model is loaded."""
     from whence.methods.names import method_named
 
-    return [method_named(name).name for name in names] or [DEFAULT_METHOD]
+    return [method_named(name).name for name in names]
 
 
 def parse_target(labels: Labels, target: str | None, against: str | None, span: str | None, at: int | None) -> Target:

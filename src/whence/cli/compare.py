@@ -65,6 +65,8 @@ def compare(
             raise UsageError(f"one text is compared at a time, but there are {len(given)}", "give one line")
         check_page(html)
         names = known_methods([name.strip() for name in methods.split(",") if name.strip()])
+        if not names:
+            raise UsageError("no method is named", "give some with commas: --methods held_still,shapley")
         settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         shared_options(names, options)  # checked before a model is loaded

@@ -69,7 +69,7 @@ def explain(
         settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         asked = method or (methods_of(probes)[0] if probes else None)
-        method = known_methods([asked] if asked else [])[0]
+        method = known_methods([asked])[0] if asked else None
         loaded = load_model(model, task, revision, head, trust=trust)
         wanted = parse_target(loaded.reading.labels, target, against, span, at)
         sources = [text if pair is None else (text, pair) for text in given]

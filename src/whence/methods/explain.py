@@ -21,6 +21,7 @@ from whence.methods.names import method_named
 from whence.methods.options import at_least, check_seed
 from whence.methods.question import INCOMPLETE, ONE_BY_ONE_TOKENS, Method, Question, Scores
 from whence.methods.unit_scores import check_units, kind_of, with_units
+from whence.methods.usual import ALWAYS, usual_method
 from whence.models.batching import Text, batches, encode_each, reads_padding, shortened, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers
@@ -32,25 +33,23 @@ from whence.units import Units
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-DEFAULT_METHOD = "integrated_gradients"
-
 
 @overload
 def explain(
-    model: LayeredModel, texts: Text, method: str | Method = ..., *, target: Target = ..., scale: Scale | None = ...,
-    layers: Layers | None = ..., units: Units = ..., seed: int = ..., batch_tokens: int | None = ...,
-    progress: Progress = ..., **options: Any,
+    model: LayeredModel, texts: Text, method: str | Method | None = ..., *, target: Target = ...,
+    scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
+    batch_tokens: int | None = ..., progress: Progress = ..., **options: Any,
 ) -> Explanation: ...  # fmt: skip
 @overload
 def explain(
-    model: LayeredModel, texts: Iterable[Text], method: str | Method = ..., *, target: Target = ...,
+    model: LayeredModel, texts: Iterable[Text], method: str | Method | None = ..., *, target: Target = ...,
     scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
     batch_tokens: int | None = ..., progress: Progress = ..., **options: Any,
 ) -> list[Explanation]: ...  # fmt: skip
 def explain(
     model: LayeredModel,
     texts: Text | Iterable[Text],
-    method: str | Method = DEFAULT_METHOD,
+    method: str | Method | None = None,
     *,
     target: Target = "predicted",
     scale: Scale | None = None,
@@ -71,7 +70,8 @@ def explain(
     Args:
         model: what `whence.load` gives.
         texts: a text or a pair of texts gives an explanation; several give a list in the same order.
-        method: a name from `whence methods` (a preset too), or a `Method` of your own.
+        method: a name from `whence methods` (a preset too), or a `Method` of your own; by default the cheapest of the
+            most faithful on boards, see `whence.methods.usual`, and a note says why it is that.
         target: what is explained: "predicted", a label by name or id, `Label`, `Span` or `Contrast`.
         scale: its unit: "logit" (default), "probability" or "log_probability".
         layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method.
@@ -86,9 +86,12 @@ def explain(
     single = isinstance(texts, (str, tuple))
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
-    plan = _plan(model, method, target, scale, layers, units, seed, batch_tokens, options)
     encodings = encode_each(model, [texts] if single else texts)
     check_units(units, encodings)
+    why = None
+    if method is None and encodings:
+        method, why = usual_method(model, min(encodings, key=len), layers, scale, options)
+    plan = _plan(model, method or ALWAYS, target, scale, layers, units, seed, batch_tokens, options)
     found: list[Explanation | None] = [None] * len(encodings)
     done = 0
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
@@ -99,6 +102,10 @@ def explain(
             done += len(batch)
             report(plan.name, done, len(encodings))
     explanations = [explanation for explanation in found if explanation is not None]
+    if why is not None:
+        explanations = [
+            replace(each, notes=(f"{each.method} is the usual method: {why}", *each.notes)) for each in explanations
+        ]
     for explanation in explanations:
         for warning in explanation.warnings:
             python_warnings.warn(f"{shortened(explanation.text)}: {warning}", WhenceWarning, stacklevel=2)

@@ -234,14 +234,14 @@ def _correlations(
 def methods_view() -> RenderableType:
     """All methods and presets: what their scores say, what they need, cost and can be told."""
     from whence.methods import METHODS
-    from whence.methods.explain import DEFAULT_METHOD
     from whence.methods.presets import PRESETS
+    from whence.methods.usual import USUAL
 
     where = {"all": "all layers", "blocks": "all blocks", "embeddings": "the word embeddings"}
     parts: list[RenderableType] = [Rule(Text(f"{len(METHODS)} methods", style="bold"), style="dim")]
     for name, method in METHODS.items():
         title = Text(f"\n  {name}", style=f"bold {FOR}")
-        title.append("   the usual one" if name == DEFAULT_METHOD else "", "dim")
+        title.append(f"   usual {USUAL[name]}" if name in USUAL else "", "dim")
         sign = "with a sign" if method.meaning.signed else "no sign"
         facts = {
             "score": Text(f"{method.meaning.sentence}; {sign}"),

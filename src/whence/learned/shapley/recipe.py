@@ -15,7 +15,7 @@ class Recipe:
     """Everything about training but the model, the texts and the seed.
 
     Attributes:
-        units: who plays: "token" or "word".
+        units: who plays: "token", "word", "sentence" or "paragraph".
         scale: what is shared out; None: the probability where the model decides, else its number.
         width: features of a token inside the network.
         blocks: transformer blocks by which tokens see each other; with 0 each token is judged by its own states.
