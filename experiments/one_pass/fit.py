@@ -2,7 +2,7 @@
 
     python experiments/one_pass/fit.py --data-dir DATA --out FOLDER sentiment-0 sentiment-1 topic-0 ...
 
-MODEL-SEED goes to FOLDER/MODEL-SEED, in float16. Sentiment is trained on SST-2's training phrases and sentences, never
+MODEL-SEED goes to FOLDER/MODEL-SEED, in int8. Sentiment is trained on SST-2's training phrases and sentences, never
 on a review; `sentiment_joined-SEED` also on texts made of several of them, which did worse on reviews of IMDb's
 training set (results/choice.json) and is used nowhere. The texts of search.py that are set aside calibrate the errors.
 Seed 0 ships (src/whence/embedded/MODEL/shapley).
@@ -34,7 +34,7 @@ if __name__ == "__main__":
         training, aside = texts_of(model_name, given.data_dir, joined=name.endswith("joined"))
         started = time.perf_counter()
         probes = whence.ShapleyProbes().fit(model, training, held_out=aside, seed=int(seed), progress=False)
-        probes.save(given.out / run, dtype=torch.float16)
+        probes.save(given.out / run, dtype=torch.int8)
         fitted = probes.fitted_
         assert fitted is not None
         print(run, fitted.calibration, f"{time.perf_counter() - started:.0f} s", flush=True)

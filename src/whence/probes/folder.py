@@ -20,6 +20,7 @@ from whence.probes.owner import Owner
 
 FILES = ("model.safetensors", "README.md", "config.json")
 FINGERPRINT = "fingerprint."
+STEP = ".step"  # after the name of a matrix in whole numbers: what one of them is worth, row by row
 
 Found = TypeVar("Found")
 
@@ -34,8 +35,12 @@ class Contents:
 
 
 def save(folder: Path, schema: str, contents: Contents, card: str, dtype: torch.dtype | None = None) -> None:
-    """Write the folder; `dtype` stores the weights in less precision."""
-    weights = {name: tensor.to(dtype or tensor.dtype) for name, tensor in contents.weights.items()}
+    """Write the folder; `dtype` stores the weights in less precision: int8 with a step of its own for each row."""
+    weights = (
+        _rounded(contents.weights)
+        if dtype == torch.int8
+        else {name: tensor.to(dtype or tensor.dtype) for name, tensor in contents.weights.items()}
+    )
     print_of = {f"{FINGERPRINT}{name}": tensor for name, tensor in contents.owner.fingerprint.items()}
     config = {"schema": schema, "model": asdict(contents.owner.record), **contents.config}
     try:
@@ -74,12 +79,31 @@ def load(folder: Path, schema: str, read: Callable[[Contents], Found]) -> Found:
         owner = Owner(
             ModelRecord(**config["model"]), {name.removeprefix(FINGERPRINT): tensors[name] for name in sorted(prints)}
         )
-        weights = {
-            name: tensor.float() if tensor.is_floating_point() else tensor
-            for name, tensor in tensors.items()
-            if name not in prints
-        }
-        return read(Contents(weights, owner, config))
+        stored = {name: tensor for name, tensor in tensors.items() if name not in prints}
+        return read(Contents(_as_computed(stored), owner, config))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FileError(f"the probes in {str(folder)!r} are damaged: {reason}", "fit them anew") from error
+
+
+def _rounded(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices in whole numbers from -127 to 127, all else in float16."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        if tensor.ndim != 2:
+            found[name] = tensor.half()
+            continue
+        step = (tensor.abs().amax(dim=1, keepdim=True) / 127).clamp(min=torch.finfo(torch.float32).tiny)
+        found[name] = (tensor / step).round().to(torch.int8)
+        found[name + STEP] = step.float()
+    return found
+
+
+def _as_computed(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """In float32, whatever they are stored in."""
+    return {
+        name: tensor.float() * stored[name + STEP] if name + STEP in stored
+        else tensor.float() if tensor.is_floating_point() else tensor
+        for name, tensor in stored.items()
+        if not name.endswith(STEP)
+    }  # fmt: skip

@@ -146,7 +146,7 @@ class ShapleyProbes:
         return hashlib.sha256(facts.encode() + serialised(weights)).hexdigest()
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
-        """Write config.json, model.safetensors and a card; `dtype` stores the weights in less precision."""
+        """Write config.json, model.safetensors and a card; `dtype` (float16, int8) stores weights in less precision."""
         save(self._fitted(), Path(folder), dtype)
 
     @classmethod
