@@ -136,6 +136,40 @@ def sets(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
+SHARES = ["--explainer", "shapley", "--steps", "3", "-o", "width=16", "-o", "step_tokens=40", "-o", "pairs=2"]
+SHARES += ["-o", "checked_texts=4", "-o", "checked_orders=3"]
+
+
+def test_shapley_probes_are_fitted_and_explain(model: str, data: str, tmp_path: Path) -> None:
+    folder = str(tmp_path / "shares")
+    result = done("--model", model, "--data", data, "--out", folder, *SHARES)
+    assert "stated 90 % intervals that hold them" in result.stdout
+    assert "whence.ShapleyProbes.load" in (tmp_path / "shares" / "README.md").read_text()
+    found = json.loads(run("explain", TEXTS[0], "--model", model, "--probes", folder, "--json").stdout)
+    assert (found["method"], found["target"]["scale"]) == ("one_pass", "probability")
+    found = json.loads(
+        run("explain", TEXTS[0], "--model", model, "--probes", folder, "--json", "--method", "amortised_shapley").stdout
+    )
+    assert found["method"] == "amortised_shapley"
+    assert found["standard_errors"] is not None
+    wrong = run("explain", TEXTS[0], "--model", model, "--probes", folder, "--method", "diffmask")
+    assert wrong.exit_code
+    assert "holds other things than probes of this kind" in wrong.stderr
+
+
+def test_shapley_probes_as_json_and_what_they_do_not_take(model: str, data: str, tmp_path: Path) -> None:
+    result = done("--model", model, "--data", data, "--out", str(tmp_path / "shares"), "--json", *SHARES)
+    found = json.loads(result.stdout)
+    assert found["explainer"] == "shapley"
+    assert set(found["calibration"]) >= {"correlation", "coverage", "loss", "floor"}
+    for option, value in {"--kind": "input", "--margin": "0.1", "--batch-size": "2"}.items():
+        wrong = run("fit", "--model", model, "--data", data, "--out", str(tmp_path / "x"), *SHARES, option, value)
+        assert wrong.exit_code == 2
+        assert f"{option} is a setting of diffmask" in wrong.stderr
+    wrong = run("fit", "--model", model, "--data", data, "--out", str(tmp_path / "x"), "--explainer", "gradient")
+    assert "unknown explainer 'gradient'" in wrong.stderr
+
+
 def test_of_a_known_set_the_training_part_is_taken(model: str, sets: str, tmp_path: Path) -> None:
     common = ["--model", model, "--data", "sst2", "--data-dir", sets, *QUICK, "--json", "--out"]
     found = json.loads(done(*common, str(tmp_path / "a")).stdout)

@@ -160,10 +160,10 @@ METHOD = Method(
         high=1.0,
     ),
     needs=("trained probes",),
-    cost="1 forward",
+    cost="1 forward, 2 for the first text of its length",
     only_there=True,
     scale=None,
 )
 AMORTISED_SHAPLEY = Method(
-    amortised_shapley, SHAPLEY, needs=("trained probes",), cost="1 forward", only_there=True, scale=None
+    amortised_shapley, SHAPLEY, needs=("trained probes",), cost=METHOD.cost, only_there=True, scale=None
 )

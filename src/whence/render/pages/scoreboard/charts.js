@@ -86,7 +86,7 @@ function drawPareto(element) {
       shape("title", {}, `${point.entry.name}: ${decimals(point.value)} for ${Math.round(point.entry.passes)} passes`),
     );
     picture.append(dot);
-    const spot = freeSpot(point.entry.name.length * 6.6, cx, cy, left, width, taken);
+    const spot = freeSpot(point.entry.name.length * 7.6, cx, cy, left, width, taken);
     if (!spot) continue; // its name is in the ranking, and on the dot
     taken.push(spot);
     const anchor = spot.left > cx ? { x: cx + 9, "text-anchor": "start" } : { x: cx - 9, "text-anchor": "end" };

@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from quick_probes import quick_shares
 from safetensors.torch import load_file
 from tiny_models import TEXTS, tiny
 
-from whence import DiffMask
+from whence import DiffMask, ShapleyProbes
 from whence.probes.diffmask import Kind
 
 # fits in both processes at once: texts of many lengths, batches that do not divide evenly, an end that both must find
@@ -27,11 +29,12 @@ sys.path.insert(0, sys.argv[1])
 from accelerate import PartialState
 processes = PartialState(cpu=True)
 assert processes.num_processes == 2
-import tiny_models, whence
+import quick_probes, tiny_models, whence
 from whence.learned import checkpoint
-from test_diffmask_processes import RUNS, fitted
+from test_processes import RUNS, SHARES, fitted
 checkpoint.SECONDS = (-1,)
 out = Path(sys.argv[2])
+quick_probes.quick_shares(tiny_models.tiny("bert"), folder=out / "shares", **SHARES)
 for name in RUNS:
     probes = fitted(name, out / name)
     again = whence.DiffMask.load(out / name)  # whole for both as soon as either goes on
@@ -51,6 +54,9 @@ RUNS: dict[str, tuple[Kind, str, dict[str, Any]]] = {
     "early end": ("hidden", "whence", {"steps": 40, "batch_size": 2, "learning_rate": 1e-9, "multiplier": 0.0,
                                        "baseline_learning_rate": 1e-9, "cool_down": 0.1}),
 }  # fmt: skip
+
+
+SHARES: dict[str, Any] = {"steps": 6, "step_tokens": 45, "seed": 1}
 
 
 def fitted(name: str, folder: Path | None = None) -> DiffMask:
@@ -96,6 +102,17 @@ def test_two_processes_end_with_the_probes_of_one(name: str, shared: Path) -> No
         torch.testing.assert_close(others[key], weight, rtol=1e-5, atol=1e-5)
     assert [each["step"] for each in alone.fitted_.history] == [each["step"] for each in together.fitted_.history]
     assert all(value.isfinite().all() for value in load_file(shared / name / "model.safetensors").values())
+
+
+def test_two_processes_end_with_the_shapley_probes_of_one(shared: Path) -> None:
+    alone = quick_shares(tiny("bert"), **SHARES)
+    together = ShapleyProbes.load(shared / "shares")
+    assert together.fitted_ is not None
+    assert together.fitted_.history[-1]["step"] == 6
+    untrained = quick_shares(tiny("bert"), **{**SHARES, "steps": 1, "learning_rate": 1e-9})
+    ours, theirs, before = (each.explain(tiny("bert"), TEXTS[2]).row() for each in (alone, together, untrained))
+    assert np.abs(ours - before).max() > 1e-2, "something was learnt"
+    np.testing.assert_allclose(theirs, ours, atol=1e-3)  # a weight that nothing moves is moved by rounding alone
 
 
 def test_the_early_end_is_early(shared: Path) -> None:
