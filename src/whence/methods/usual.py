@@ -41,9 +41,9 @@ def usual_method(
     integrated gradients. `text` is a short one, to try the model on."""
     fits = layers in (None, "embeddings") and scale in (None, "probability")
     if fits and _came_with_probes(model) and set(options) <= set(METHODS["one_pass"].options):
-        return Usual("one_pass", "the most faithful on boards of this model, from one pass")
+        return Usual("one_pass", "none was surely more faithful on boards of this model, and it takes one pass")
     if not options and not model.reading.next_token and _holds_still(model, text):
-        return Usual("held_still", "the most faithful on boards that needs no training; patented, see whence methods")
+        return Usual("held_still", "of those that need no training none was surely more faithful on boards; patented, see the README")
     return Usual(ALWAYS, "shares that add up, on any model")
 
 
