@@ -55,6 +55,10 @@ def opening(boards: Mapping[str, Any]) -> Iterator[str]:
                           f"({', '.join(best)} cannot be told apart.)")  # fmt: skip
     missing = [title for name, title in BOARDS.items() if name not in boards]
     told = [*(f"{title}" for title in missing), "the words of SST", "reviews of IMDb", "a decoder"]
+    yield from bullet(
+        "`one_pass_seed_1` and so on are probes trained anew with other seeds. On AG News probes were judged as stored "
+        "in float16; they ship in int8."
+    )
     yield from bullet(f"Not judged yet: {', '.join(told)}; more than one seed of the sentiment probes.")
 
 

@@ -43,7 +43,7 @@ def usual_method(
     if fits and _came_with_probes(model) and set(options) <= set(METHODS["one_pass"].options):
         return Usual("one_pass", "none was surely more faithful on boards of this model, and it takes one pass")
     if not options and not model.reading.next_token and _holds_still(model, text):
-        return Usual("held_still", "of those that need no training none was surely more faithful on boards; patented, see the README")
+        return Usual("held_still", "without training none was surely more faithful on boards; patented, see README")
     return Usual(ALWAYS, "shares that add up, on any model")
 
 
