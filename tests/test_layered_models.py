@@ -537,7 +537,7 @@ def test_plain_modules_must_be_told() -> None:
     with pytest.raises(whence.UsageError, match="has 2 embedding tables\nsay which reads the words: embedding="):
         whence.load(module, tokenizer, blocks=blocks, labels=LABELS)
     told = whence.load(module, tokenizer, blocks=blocks, labels=LABELS, embedding=module.embedding)
-    assert whence.explain(told, SHORT).scores.shape == (1, 3)
+    assert whence.explain(told, SHORT, "leave_one_out").scores.shape == (1, 3)
 
 
 @pytest.mark.parametrize("name", tiny_models.TOKENIZERS)
