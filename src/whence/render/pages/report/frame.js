@@ -54,7 +54,9 @@ function drawLegend(run, layer, full, row, pieces, kind) {
   const sentences = [
     `${meaning.range};`,
     `at ${layerPhrase(run.layers[layer])}, those of ${kind}s run from ${low} to ${high}.`,
-    kind === "sub-word" ? "" : `A ${kind} has ${meaning.additive ? "the sum" : "the strongest"} of its sub-words' scores.`,
+    kind === "sub-word"
+      ? ""
+      : `A ${kind} has ${meaning.additive ? "the sum" : "the strongest"} of its sub-words' scores.`,
     most ? "" : `All scores of ${kind}s are zero here.`,
   ];
   byId("legend-range").textContent = sentences.filter(Boolean).join(" ");

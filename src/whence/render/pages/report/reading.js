@@ -53,7 +53,7 @@ function openRun(run, widths) {
     layers: about.layers,
     meaning: about.meaning,
     score: (layer, { unit, at }) => tables[unit][layer * widths[unit] + at],
-    error: (layer, { unit, at }) => errors[unit] && errors[unit][layer * widths[unit] + at],
+    error: (layer, { unit, at }) => errors[unit]?.[layer * widths[unit] + at] ?? null,
   };
 }
 
