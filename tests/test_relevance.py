@@ -31,6 +31,7 @@ def test_attn_lrp_equals_that_of_its_authors(family: str) -> None:
         "attn_lrp",
         layers="embeddings",
         target=theirs["label"],
+        scale="logit",
     )
     assert ours.target.value == pytest.approx(theirs["value"], abs=1e-5)
     np.testing.assert_allclose(ours.scores[0], theirs["scores"], atol=1e-5)
@@ -221,3 +222,12 @@ def test_the_paper_s_name_is_an_alias() -> None:
     one, other = (whence.explain(model, tiny_models.SHORT, name) for name in ("cp_lrp", "held_still"))
     assert np.array_equal(one.scores, other.scores)
     assert one.method == other.method == "held_still"
+
+
+def test_the_usual_scale_of_a_next_token_is_the_more_faithful_one() -> None:
+    decoder = tiny_models.tiny("gpt2", "causal_lm")
+    text = tiny_models.TEXTS[1]
+    for method, scale in {"attn_lrp": "log_probability", "held_still": "logit"}.items():
+        assert whence.explain(decoder, text, method).target.scale == scale
+        assert whence.explain(decoder, text, method, scale="probability").target.scale != scale
+        assert whence.explain(tiny_models.tiny("gpt2"), text, method).target.scale == "logit"

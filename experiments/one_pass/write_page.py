@@ -37,6 +37,9 @@ def main(out: Path) -> None:
         lines += ["", f"## {BOARDS[name]}", "", *of_board(board)]
     lines += ["", "## What the answer means", "", *meaning(), "", "## The stated error", "", *errors()]
     lines += ["", "## The search", "", *search(runs)]
+    if (RESULTS / "decoder_scale.json").exists():
+        lines += ["", "## Relevance of a decoder: of the logit or of the log-probability?", ""]
+        lines += of_decoder(_read(RESULTS / "decoder_scale.json"))
     if (RESULTS / "choice.json").exists():
         lines += ["", "## Which texts to train on", "", *choice(_read(RESULTS / "choice.json"))]
     out.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -130,6 +133,19 @@ def search(runs: Mapping[str, Any]) -> Iterator[str]:
                 size = f"{run['n_weights'] / 1e6:.2f} M"
                 difference = _beyond(values, bare[RIVAL])
                 yield f"| {name.partition('-')[2]} | {size} | {part} | {np.mean(values):.4f} | {difference} |"
+
+
+def of_decoder(found: Mapping[str, Any]) -> Iterator[str]:
+    yield from paragraph(
+        f"`{found['model']}`, {found['n_prompts']} prompts with training sentences of SST-2: the word it says next, "
+        "hidden words taken out of attention or deleted. The last column is the log-probability's advantage, with its "
+        "95 % interval. By this `attn_lrp` shares out the log-probability of a next word unless told otherwise."
+    )
+    yield from ("", "| hidden by | method | logit | log-probability | difference |", "|---|---|---|---|---|")
+    for way, each in found["faithfulness"].items():
+        for method in dict.fromkeys(name.partition(",")[0] for name in each if "," in name):
+            one, other = each[f"{method}, logit"], each[f"{method}, log_probability"]
+            yield f"| {way} | {method} | {np.mean(one):.3f} | {np.mean(other):.3f} | {_beyond(other, one)} |"
 
 
 def choice(found: Mapping[str, Any]) -> Iterator[str]:

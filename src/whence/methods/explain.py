@@ -73,7 +73,7 @@ def explain(
         method: a name from `whence methods` (a preset too), or a `Method` of your own; by default the cheapest of the
             most faithful on boards, see `whence.methods.usual`, and a note says why it is that.
         target: what is explained: "predicted", a label by name or id, `Label`, `Span` or `Contrast`.
-        scale: its unit: "logit" (default), "probability" or "log_probability".
+        scale: its unit: "logit", "probability" or "log_probability"; by default what suits the method, mostly "logit".
         layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method.
         units: what is scored: "token", "word", "sentence", "paragraph", or spans of characters of one text, such as
             [(0, 12), (13, 40)] (of a pair: one such list for each of the two). Methods that take tokens away take a
@@ -169,7 +169,7 @@ def _plan(
         method=method,
         meaning=meaning,
         target=target,
-        scale=scale or (preset.scale if preset else method.scale or _usual_scale(model)),
+        scale=scale or (preset.scale if preset else _usual_scale(model, method)),
         layers=asked,
         units=units,
         seed=seed,
@@ -181,8 +181,10 @@ def _plan(
     )
 
 
-def _usual_scale(model: LayeredModel) -> Scale:
-    return "probability" if model.reading.decides else "logit"
+def _usual_scale(model: LayeredModel, method: Method) -> Scale:
+    if model.reading.next_token and method.scale_of_next_token:
+        return method.scale_of_next_token
+    return method.scale or ("probability" if model.reading.decides else "logit")
 
 
 def _usual_layers(model: LayeredModel, method: Method) -> Layers:

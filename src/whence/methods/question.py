@@ -62,14 +62,13 @@ class Method:
 
     `needs` may be given as one text with commas and is a tuple afterwards. A method that needs "gradients" gets states
     whose graph leads back to the word embeddings, unless it says `differentiable=False`: those that take gradients by
-    resuming the model alone save that graph. `layers` is where the method looks if the user does not say:
-    "embeddings", "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all), and, with `only_there`,
-    nowhere else. `scale` is the unit of the target if the user does not say; None: probability where the model
-    decides. `within` makes, of the model's module, the context in which its states are taken, where that is not an
-    ordinary pass. A `one_by_one` method magnifies rounding, which depends on what else is in a batch: it gets one
-    text at a time, in forwards of ONE_BY_ONE_TOKENS whatever the token budget is, so that its answer never depends
-    on a text's neighbours. A method that `takes_units` takes units away as a whole; of all others the scores of a
-    unit's tokens are gathered.
+    resuming the model alone save that graph. `layers` is where the method looks if the user does not say: "embeddings",
+    "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all), and, with `only_there`, nowhere else.
+    `scale` is the unit of the target if the user does not say; None: probability where the model decides. `within`
+    makes, of the model's module, the context in which its states are taken, where that is not an ordinary pass. A
+    `one_by_one` method magnifies rounding, which depends on what else is in a batch: it gets one text at a time, in
+    forwards of ONE_BY_ONE_TOKENS whatever the token budget is, so that its answer never depends on a text's neighbours.
+    A method that `takes_units` takes units away as a whole; of all others the scores of a unit's tokens are gathered.
     """
 
     compute: Callable[..., Scores]
@@ -79,6 +78,7 @@ class Method:
     layers: str = "embeddings"
     only_there: bool = False
     scale: Scale | None = "logit"
+    scale_of_next_token: Scale | None = None
     differentiable: bool | None = None
     within: Callable[[nn.Module], AbstractContextManager[Any]] | None = None
     one_by_one: bool = False

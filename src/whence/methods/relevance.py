@@ -22,7 +22,9 @@ def attn_lrp(question: Question) -> Scores:
 
     Scales of norms and slopes of activations are held still; queries, keys and values, and the two halves of a gated
     layer, all take part. Scores need not add up to the target: biases and the softmax take their share, and the note
-    says how much is left. Patented: for personal and scientific use (see `whence.methods.relevance`).
+    says how much is left. Of a language model's next token the log-probability is shared out unless told otherwise:
+    that was the more faithful scale (`docs/one_pass.md`); for `held_still` it was the logit. Patented: for personal and
+    scientific use (see `whence.methods.relevance`).
     """
     return _relevance(question)
 
@@ -74,6 +76,7 @@ ATTN_LRP = Method(
     needs="gradients",
     cost="1 forward, 1 backward, all layers together",
     layers="all",
+    scale_of_next_token="log_probability",
     within=partial(held_still, products="shared"),
 )
 HELD_STILL = Method(
