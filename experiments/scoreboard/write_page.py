@@ -83,9 +83,8 @@ def earlier(boards: Mapping[str, Any]) -> list[str]:
     old = [SHORT[name] for name, board in boards.items() if "budget" not in board["settings"]]
     told = (
         f"Made before methods ran at their own defaults, and without the one-pass methods: {', '.join(old)}. "
-        "There the control was called *oracle*, Shapley sampling had 4 orders, integrated gradients 10 steps, and so on; "
-        "for some methods at their defaults "
-        "see [one_pass.md](one_pass.md)."
+        "There the control was called *oracle*, Shapley sampling had 4 orders, integrated gradients 10 steps, and so "
+        "on; for some methods at their defaults see [one_pass.md](one_pass.md)."
     )
     return bullet(told) if old else []
 
