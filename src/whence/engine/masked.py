@@ -13,7 +13,7 @@ from torch import Tensor
 from whence.errors import NonFiniteError
 from whence.models.batching import micro_batches, reads_padding
 from whence.models.deletion import Deletion
-from whence.models.hiding import Hiding
+from whence.models.hiding import Hiding, stand_in_word
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
 from whence.models.without_hidden import first_position, without_hidden
@@ -101,16 +101,8 @@ class MaskedTexts:
             inputs = inputs.unattending(hidden)
         if self._hiding.stand_in is None:
             return self._model.run(inputs)
-        words = self._model.embed(inputs.ids)
-        return self._model.resume("embeddings", torch.where(hidden[..., None], self._stand_in(words), words), inputs)
-
-    def _stand_in(self, words: Float[Tensor, "row token embedding"]) -> Float[Tensor, " embedding"]:
-        """A word embedding, so that the ids stay: some models count positions, or find the last token, by them."""
-        if self._hiding.stand_in == "zero":
-            return torch.zeros_like(words[0, 0])
-        tokenizer = self._model.tokenizer
-        number = tokenizer.masking if self._hiding.stand_in == "mask" else tokenizer.padding
-        return self._model.embed(torch.tensor([[number]], device=words.device))[0, 0]
+        words, nothing = self._model.embed(inputs.ids), stand_in_word(self._model, self._hiding.stand_in)
+        return self._model.resume("embeddings", torch.where(hidden[..., None], nothing, words), inputs)
 
     def _answers(self, logits: Float[Tensor, "row *token label"], inputs: Inputs, selection: Selection) -> Answers:
         said = self._model.reading.answers(logits, inputs.encodings, selection.positions)

@@ -28,6 +28,7 @@ from whence.models.fingerprint import first_difference
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
 from whence.probes.owner import Owner
+from whence.progress import Progress, reporter
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -135,6 +136,19 @@ class Training:
                     rhythm.written()
                 if after_step is not None and self.processes.is_main:
                     after_step()
+
+    def run_watched(
+        self, folder: Path | None, progress: Progress, watch: Callable[[Any], None] | None, standing: Callable[[], Any]
+    ) -> None:
+        """`run` with a bar; the main process gives `watch` where the run stands after each step."""
+        with reporter(progress if self.processes.is_main else False) as report:
+
+            def after_step() -> None:
+                report("fit", self.step, self.last_step)
+                if watch is not None:
+                    watch(standing())
+
+            self.run(folder, after_step)
 
     def finish(self, folder: Path | None, save: Callable[[Path], None]) -> None:
         """Save once for all processes, then do without the checkpoint; nobody goes on before the folder is there."""

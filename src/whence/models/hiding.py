@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
 
 from whence.errors import UnknownNameError, UsageError
 from whence.models.layered import LayeredModel
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 StandIn = Literal["mask", "pad", "zero"]
 Hide = Literal["auto", "mask_and_attention", "attention", "mask", "pad", "zero", "delete"]
@@ -26,6 +32,14 @@ def usual_stand_in(model: LayeredModel) -> StandIn:
     if model.tokenizer.masking is not None:
         return "mask"
     return "zero" if model.tokenizer.padding is None else "pad"
+
+
+def stand_in_word(model: LayeredModel, stand_in: StandIn) -> Float[Tensor, " embedding"]:
+    """The word embedding that takes a token's place, so that its id stays: some models count positions, or find the
+    last token, by ids."""
+    number = model.tokenizer.masking if stand_in == "mask" else model.tokenizer.padding
+    word = model.embed(torch.tensor([[0 if stand_in == "zero" or number is None else number]], device=model.device))
+    return torch.zeros_like(word[0, 0]) if stand_in == "zero" else word[0, 0]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from safetensors.torch import save as serialised
 from torch import Tensor
 
 from whence.errors import FileError
@@ -50,6 +52,14 @@ def save(folder: Path, schema: str, contents: Contents, card: str, dtype: torch.
     write_tensors(weights | print_of, folder / "model.safetensors", metadata={"format": "pt"})
     write_whole(card, folder / "README.md")
     write_whole(json.dumps(config, indent=1) + "\n", folder / "config.json")  # last: with it the folder is whole
+
+
+def digest(facts: Any, weights: Mapping[str, Tensor]) -> str:
+    """Of what probes are: plain facts of them, and every number of their weights."""
+    told = json.dumps(facts, sort_keys=True).encode()
+    return hashlib.sha256(
+        told + serialised({name: each.cpu().contiguous() for name, each in weights.items()})
+    ).hexdigest()
 
 
 def schema_of(folder: Path) -> str | None:

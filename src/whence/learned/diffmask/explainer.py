@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -12,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
-from safetensors.torch import save as serialised
 from torch import Tensor
 
 from whence.errors import UnknownNameError, UsageError, WhenceWarning, warn_of_old_name
@@ -32,7 +29,8 @@ from whence.models.batching import Text, batches, encode, usual_batch_tokens
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers, States
 from whence.probes.diffmask import KINDS, Kind, ModelProbes, Probes, embedded_folder
-from whence.progress import Progress, reporter
+from whence.probes.folder import digest
+from whence.progress import Progress
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -102,14 +100,7 @@ class DiffMask:
             probes = self._new_probes(_widths(model, gathered.training[0]), seed).to(model.device)
             learner = DiffMaskLearner(model, probes, recipe, tokens_at_once)
             training = Training(model, learner, gathered, pace, tokens_at_once)
-            with reporter(progress if training.processes.is_main else False) as report:
-
-                def after_step() -> None:
-                    report("fit", training.step, training.last_step)
-                    if watch is not None:
-                        watch(standing(training, learner))
-
-                training.run(path, after_step)
+            training.run_watched(path, progress, watch, lambda: standing(training, learner))
         self.fitted_ = fitted = Fitted(
             trained=ModelProbes(probes.requires_grad_(False).eval(), recipe.special, training.owner),
             recipe=recipe,
@@ -159,9 +150,7 @@ class DiffMask:
     def content_key(self) -> str:
         """A digest of what these probes are: their kind, their recipe and every number of their weights."""
         fitted = self._fitted()
-        facts = json.dumps([self.kind, asdict(fitted.recipe)], sort_keys=True)
-        weights = {name: tensor.cpu() for name, tensor in fitted.probes.state_dict().items()}
-        return hashlib.sha256(facts.encode() + serialised(weights)).hexdigest()
+        return digest([self.kind, asdict(fitted.recipe)], fitted.probes.state_dict())
 
     def layers(self, model: LayeredModel) -> Layers:
         """Where probes look: the words and every layer."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -11,7 +9,6 @@ from pathlib import Path
 from typing import Any, overload
 
 import torch
-from safetensors.torch import save as serialised
 
 from whence.embedded import shapley_folder
 from whence.errors import UnknownNameError, UsageError
@@ -29,9 +26,10 @@ from whence.methods.options import at_least
 from whence.models.batching import Text, usual_batch_tokens
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
+from whence.probes.folder import digest
 from whence.probes.shapley import ErrorScale, ModelShares, layers_to_read
 from whence.probes.shares import Shares
-from whence.progress import Progress, reporter
+from whence.progress import Progress
 
 FAMILIAR_TEXTS = 2_000  # of the training, whose mean states tell what is familiar
 
@@ -110,14 +108,7 @@ class ShapleyProbes:
             network = _new_network(model, gathered.training[0], recipe, seed).to(model.device)
             learner = ShapleyLearner(model, network, recipe, scale, budget)
             training = Training(model, learner, gathered, pace, budget)
-            with reporter(progress if training.processes.is_main else False) as report:
-
-                def after_step() -> None:
-                    report("fit", training.step, training.last_step)
-                    if watch is not None:
-                        watch(_standing(training, learner))
-
-                training.run(path, after_step)
+            training.run_watched(path, progress, watch, lambda: _standing(training, learner))
             self.fitted_ = _judged(training, network.requires_grad_(False).eval(), recipe, scale, gathered, budget)
         training.finish(path, self.save)
         return self
@@ -141,9 +132,7 @@ class ShapleyProbes:
         """A digest of what these probes are: their recipe and every number of their weights."""
         fitted = self._fitted()
         contents = fitted.shares.contents()
-        facts = json.dumps([asdict(fitted.recipe), contents.config], sort_keys=True)
-        weights = {name: tensor.cpu().contiguous() for name, tensor in contents.weights.items()}
-        return hashlib.sha256(facts.encode() + serialised(weights)).hexdigest()
+        return digest([asdict(fitted.recipe), contents.config], contents.weights)
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write config.json, model.safetensors and a card; `dtype` (float16, int8) stores weights in less precision."""
