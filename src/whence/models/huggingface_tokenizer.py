@@ -12,7 +12,7 @@ from torch import nn
 
 from whence.errors import InputError, UsageError
 from whence.explanation import Token
-from whence.models.inputs import Encoding, Ids
+from whence.models.inputs import Encoding, Ids, Prompt
 from whence.models.vocabulary import VocabularyLabels
 from whence.units import word_of, word_spans
 
@@ -105,9 +105,17 @@ class HuggingFaceTokenizer:
                 found |= zip(some, self._encode_alike([texts[index] for index in some], paired), strict=True)
         return [found[index] for index in range(len(texts))]
 
-    def encode_response(self, prompt: str | Ids, response: str | Ids) -> Encoding:
+    def encode_prompt(self, prompt: Prompt) -> Encoding:
+        """A text, or token ids with the text that they stand for."""
+        if isinstance(prompt, str):
+            return self.encode(prompt, None)
+        ids = self._known(prompt)
+        text, spans = self._labels.spelled(ids, begins=True)
+        return Encoding(text, None, self._tokens(ids, spans, text), {})
+
+    def encode_response(self, prompt: Prompt, response: str | Ids) -> Encoding:
         """A prompt, and a response exactly as given: as token ids, or as a text that is cut into tokens by itself."""
-        before = self.encode(prompt, None) if isinstance(prompt, str) else self._of_ids(prompt)
+        before = self.encode_prompt(prompt)
         if all(token.word is None for token in before.tokens):
             raise InputError("the prompt is empty: there is nothing that a response could rest on", "give a prompt")
         if isinstance(response, str):
@@ -128,15 +136,10 @@ class HuggingFaceTokenizer:
         features = {name: [*values, *[values[-1]] * len(ids)] for name, values in before.features.items()}
         return Encoding(before.text, written, (*before.tokens, *after), features, responds=True)
 
-    def _of_ids(self, ids: Ids) -> Encoding:
-        """A prompt that is given as token ids, with the text that they stand for."""
-        text, spans = self._labels.spelled(self._known(ids), begins=True)
-        return Encoding(text, None, self._tokens(ids, spans, text), {})
-
-    def _known(self, ids: Ids) -> list[int]:
+    def _known(self, ids: Sequence[Any]) -> list[int]:
         """Token ids given by a user, all of which the model must know."""
         for number in ids:
-            if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < self._n_ids:
+            if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= int(number) < self._n_ids:
                 raise UsageError(f"the model has no token with id {number!r}", f"ids go from 0 to {self._n_ids - 1}")
         return [int(number) for number in ids]
 

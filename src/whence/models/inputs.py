@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import regex
 import torch
@@ -74,13 +74,19 @@ class EncodesMany(Protocol):
 
 Ids = Sequence[int]
 """Token ids, in place of a text: what they stand for is never tokenised again."""
+Messages = Sequence[Mapping[str, Any]]
+"""A chat: what each turn says ("content") and who says it ("role")."""
+Prompt = str | Ids | Messages
+"""What a decoder is given to go on from."""
 
 
 @runtime_checkable
 class EncodesResponses(Protocol):
-    """A tokenizer that encodes a prompt and what was written after it, each given as a text or as token ids."""
+    """A tokenizer of a model that writes: it takes prompts of every kind, and what was written after them."""
 
-    def encode_response(self, prompt: str | Ids, response: str | Ids) -> Encoding: ...
+    def encode_prompt(self, prompt: Prompt) -> Encoding: ...
+
+    def encode_response(self, prompt: Prompt, response: str | Ids) -> Encoding: ...
 
 
 def encode_each(tokenizer: Tokenizer, texts: Sequence[tuple[str, str | None]]) -> list[Encoding]:
@@ -136,6 +142,13 @@ class Inputs:
     def first_read(self) -> Int[Tensor, " batch"] | None:
         """The first token of each row at which a language model's vocabulary is read."""
         return None if self.read_at is None else self.read_at.reshape(len(self.ids), -1).amin(dim=1)
+
+    @property
+    def read_once(self) -> Bool[Tensor, "batch read"]:
+        """Where a response is read off, which of the places are not repeated because another response is longer."""
+        assert self.read_at is not None
+        counts = torch.tensor([len(encoding.response) for encoding in self.encodings], device=self.ids.device)
+        return torch.arange(self.read_at.shape[-1], device=self.ids.device) < counts[:, None]
 
     def rows(self, rows: Int[Tensor, " row"], numbers: Sequence[int] | None = None) -> Inputs:
         """The given rows, in that order, repeats allowed, without padding that none of them needs.
