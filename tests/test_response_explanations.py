@@ -94,7 +94,9 @@ def test_shapley_values_of_words_are_those_of_all_orders() -> None:
         expected = np.zeros(len(encoding.response))
         for coalition, value in earned.items():
             if player not in coalition:
-                orders = factorial(len(coalition)) * factorial(len(players) - len(coalition) - 1) / factorial(len(players))
+                orders = (
+                    factorial(len(coalition)) * factorial(len(players) - len(coalition) - 1) / factorial(len(players))
+                )
                 expected += orders * (earned[coalition | {player}] - value)
         own = found.outputs.scores[:, 0, list(players[player])].sum(axis=1)
         np.testing.assert_allclose(own, expected, rtol=1e-4, atol=1e-4)

@@ -22,12 +22,22 @@ KeysAndValues = tuple[tuple[Tensor, Tensor], ...]
 
 
 @dataclass(frozen=True)
+class Turn:
+    """What one message of a chat says: characters of the prompt that a template made of all of them."""
+
+    role: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Encoding:
     """One text (or pair of texts) as a model reads it.
 
     `features` holds one number per token for each further input of the model (such as token types), `cut` counts the
     tokens lost to truncation. With `responds` the pair is what the model wrote (or might have written) after the text:
     it is read off, token by token, and its tokens count as special: they are not asked about, and they stay.
+    Of a chat, `turns` are the messages, and whatever else stands in the text is special too.
     """
 
     text: str
@@ -36,6 +46,7 @@ class Encoding:
     features: Mapping[str, Sequence[int]]
     cut: int = 0
     responds: bool = False
+    turns: tuple[Turn, ...] = ()
 
     def __len__(self) -> int:
         return len(self.tokens)

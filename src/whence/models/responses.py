@@ -124,12 +124,14 @@ def answered_each(
 ) -> list[Encoding]:
     """Prompts with their responses, one each, or None for what the model writes itself; a prompt may also come as a
     pair with its response."""
-    given = [None] * len(prompts) if responses is None or responses is UNASKED else list(responses)
+    given = [responses] * len(prompts) if responses is None or responses is UNASKED else list(responses)
     if isinstance(responses, str) or len(given) != len(prompts):
         raise UsageError(f"{len(prompts)} prompts have not one response each", "give a list of responses, or None")
     found = []
     for prompt, response in zip(prompts, given, strict=True):
         prompt, response = prompt if isinstance(prompt, tuple) else (prompt, response)
+        if response is UNASKED and is_chat(prompt) and prompt[-1].get("role") == "assistant":
+            prompt, response = prompt[:-1], prompt[-1].get("content") or ""  # the chat as it went
         asked = None if response is UNASKED else response
         found.append(answered(model, prompt, asked, max_new_tokens=max_new_tokens, seed=seed))
     return found
