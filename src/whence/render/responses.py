@@ -1,4 +1,4 @@
-"""A response in pieces that can be pointed at: its words or sentences, and which explained tokens are theirs."""
+"""A response in pieces that can be pointed at: its words or sentences, and which tokens are theirs."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ MOST_WORDS = 12
 
 @dataclass(frozen=True)
 class ResponsePart:
-    """Characters of the response, and the numbers of the outputs (see `Explanation.outputs`) that begin there."""
+    """Characters of the response, and the positions of the tokens that begin there."""
 
     start: int
     end: int
-    outputs: tuple[int, ...]
+    tokens: tuple[int, ...]
 
 
-def parts_of_response(explanation: Explanation, kind: Kind) -> list[ResponsePart]:
-    """The words or sentences of the response of which some token was explained by itself."""
-    if explanation.outputs is None or explanation.pair is None:
-        return []
-    spans = _SPANS[kind](explanation.pair)
+def response_parts(explanation: Explanation, kind: Kind) -> list[ResponsePart]:
+    """The words or sentences of the response."""
+    response = explanation.response or ""
+    spans = _SPANS[kind](response)
     members: dict[int, list[int]] = {}
-    for number, position in enumerate(explanation.outputs.positions):
-        token = explanation.tokens[position]
-        own = word_of(token.start, token.end, explanation.pair, spans)
+    for position, token in enumerate(explanation.tokens):
+        own = word_of(token.start, token.end, response, spans) if token.segment == 1 else None
         if own is not None:
-            members.setdefault(own, []).append(number)
-    return [ResponsePart(*spans[own], tuple(numbers)) for own, numbers in sorted(members.items())]
+            members.setdefault(own, []).append(position)
+    return [ResponsePart(*spans[own], tuple(positions)) for own, positions in sorted(members.items())]
 
 
 def told_parts(explanation: Explanation) -> list[ResponsePart]:
-    """Words of a short response, or of a single sentence; sentences of a long one."""
-    words, sentences = (parts_of_response(explanation, kind) for kind in ("word", "sentence"))
+    """What was explained of a response: its words if it is short or a single sentence, else its sentences."""
+    told = set(() if explanation.outputs is None else explanation.outputs.positions)
+    kinds: tuple[Kind, Kind] = ("word", "sentence")
+    words, sentences = (
+        [part for part in response_parts(explanation, kind) if told.intersection(part.tokens)] for kind in kinds
+    )
     return words if len(words) <= MOST_WORDS or len(sentences) == 1 else sentences
 
 

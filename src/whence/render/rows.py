@@ -63,7 +63,7 @@ def pieces_of(
         alone = not words or position not in group
         members.setdefault((-1, position) if alone else (token.segment, group[position]), []).append(position)
     pieces = []
-    for (segment, word), positions in _with_runs(members, tokens).items():
+    for (segment, word), positions in (_with_runs(members, tokens) if words else members).items():
         first, unit = tokens[positions[0]], unit_of_tokens(tokens, positions, text, pair)
         if segment < 0 and len(positions) == 1:
             label = token_label(tokens, positions[0], text, pair)
