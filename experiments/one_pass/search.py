@@ -34,23 +34,15 @@ USUAL: dict[str, Any] = {"steps": 1_000, "blocks": 2}
 VARIANTS: dict[str, dict[str, Any]] = {
     "usual": {},
     "wide": {"width": 256},
-    "narrow": {"width": 64},
     "one-block": {"blocks": 1},
-    "no-block": {"blocks": 0},
-    "three-blocks": {"blocks": 3},
-    "four-layers": {"layers": 4},
     "few-pairs": {"pairs": 4},
     "many-pairs": {"pairs": 16},
-    "fast": {"learning_rate": 2e-3},
-    "slow": {"learning_rate": 5e-4},
+    "four-layers": {"layers": 4},
     "shapley-alone": {"held_still": 0.0},
     "still-weighty": {"held_still": 1.0},
-    "still-light": {"held_still": 0.05},
-    "logit": {"scale": "logit"},
     "words": {"units": "word"},
-    "long": {"steps": 4_000},
+    "long": {"steps": 2_400, "blocks": 1},
     "game": {},
-    "joined": {},
 }
 GAME_STEPS = 300
 YARDSTICKS: dict[str, dict[str, Any]] = {
@@ -99,7 +91,7 @@ def run(name: str, data_dir: Path, device: str, steps: int | None) -> dict[str, 
     model_name, _, variant = name.partition("-")
     model = whence.load(model_name)
     model.module.to(device)
-    training, judged = texts_of(model_name, data_dir, joined=variant == "joined")
+    training, judged = texts_of(model_name, data_dir, joined=False)
     started = time.perf_counter()
     if variant == "yardsticks":
         scores = {
