@@ -3,11 +3,12 @@
     python experiments/one_pass/fit.py --data-dir DATA --out FOLDER sentiment-0 sentiment-1 topic-0 ...
     python experiments/one_pass/fit.py --data-dir DATA --out FOLDER --model DECODER decoder-0
 
-MODEL-SEED goes to FOLDER/MODEL-SEED, in int8. Sentiment is trained on SST-2's training phrases and sentences, never
-on a review; `sentiment_joined-SEED` also on texts made of several of them, which did worse on reviews of IMDb's
-training set (results/choice.json) and is used nowhere. The texts of search.py that are set aside calibrate the errors.
-Seed 0 ships (src/whence/embedded/MODEL/shapley). `decoder-SEED` learns the next word of the decoder's board, on its
-prompts with training sentences, in fewer and smaller steps: such a model is fifteen times as dear.
+MODEL-SEED goes to FOLDER/MODEL-SEED, in int8. Sentiment is trained on SST-2's training phrases and sentences;
+`sentiment_joined-SEED` also on texts made of several of them, `sentiment_reviews-SEED` also on single sentences of
+IMDb's training reviews; never on a whole review. choose_texts.py judges them on texts that none saw
+(results/choice.json). The texts of search.py that are set aside calibrate the errors. Seed 0 ships
+(src/whence/embedded/MODEL/shapley). `decoder-SEED` learns the next word of the decoder's board, on its prompts with
+training sentences, in fewer and smaller steps: such a model is fifteen times as dear.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ if __name__ == "__main__":
         model_name = "sentiment" if decoder else name.partition("_")[0]
         model = whence.load(given.model if decoder else model_name)
         model.module.to(given.device)
-        training, aside = texts_of(model_name, given.data_dir, joined=name.endswith("joined"))
+        training, aside = texts_of(model_name, given.data_dir, more=name.partition("_")[2])
         if decoder:
             training, aside = prompts(training), prompts(aside)
         started = time.perf_counter()
