@@ -125,7 +125,7 @@ def select(
         raise UsageError("a language model is read at one character of the text", "give both labels the same at=")
     if reading.one_position:
         sides = [replace(side, at=characters[0]) if isinstance(side, Label) else side for side in sides]
-    parts = [[reading.part(side, row, text) for side in sides] for row, text in zip(rows, texts, strict=True)]
+    parts = list(zip(*(reading.parts(side, rows, texts) for side in sides), strict=True))
     most = max(len(part.indices) for row in parts for part in row)
     indices = [[[*part.indices, *part.indices[-1:] * (most - len(part.indices))] for part in row] for row in parts]
     counts = torch.tensor([[len(part.indices) for part in row] for row in parts])
@@ -171,8 +171,5 @@ def predictions(
 ) -> list[Prediction]:
     """What the model says about each text of a batch."""
     logits = _with_token_axis(logits.detach())
-    shared = reading.log_probabilities(logits, mask).cpu() if reading.decides else [None] * len(logits)
-    return [
-        reading.prediction(row, chances, text)
-        for row, chances, text in zip(logits.float().cpu(), shared, texts, strict=True)
-    ]
+    shared = reading.log_probabilities(logits, mask).cpu() if reading.decides else None
+    return reading.predictions(logits.float().cpu(), shared, texts)

@@ -123,6 +123,7 @@ class Deletion:
             text,
             ids=text.ids[:, :tokens],
             mask=text.mask[:, :tokens],
+            special=text.special[:, :tokens],
             features={name: values[:, :tokens] for name, values in text.features.items()},
             read_at=None if text.read_at is None else torch.zeros_like(text.ids[:, 0]),
         )
@@ -188,6 +189,7 @@ def _behind(inputs: Inputs, begin: int, past: KeysAndValues) -> Inputs:
         inputs,
         ids=inputs.ids[:, begin:],
         mask=inputs.mask[:, begin:],
+        special=inputs.special[:, begin:],
         features={name: values[:, begin:] for name, values in inputs.features.items()},
         read_at=None if inputs.read_at is None else inputs.read_at - begin,
         past=tuple((keys[:, :, :begin].expand(size, -1, -1, -1), values[:, :, :begin].expand(size, -1, -1, -1))

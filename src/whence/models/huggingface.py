@@ -69,7 +69,8 @@ def _own_head(model: PreTrainedModel, stack: Stack, reading: Reading) -> Head:
 
     def run(n_rows: int) -> Float[Tensor, "row vocabulary"]:
         ids = torch.zeros(n_rows, 1, dtype=torch.long, device=next(stack.embedding.parameters()).device)
-        inputs = Inputs((), ids, torch.ones_like(ids, dtype=torch.bool), {})
+        everywhere = torch.ones_like(ids, dtype=torch.bool)
+        inputs = Inputs((), ids, everywhere, ~everywhere, {})
         return model.forward(**_arguments(model, inputs, ids)).logits[:, 0]  # type: ignore[no-any-return]
 
     return Head(

@@ -111,7 +111,8 @@ def encode_each(tokenizer: Tokenizer, texts: Sequence[tuple[str, str | None]]) -
 class Inputs:
     """A batch of encoded texts, padded on the right.
 
-    Right padding keeps every position where it would be without padding, in encoders and (since nothing looks ahead)
+    `special` tokens are no words of the text: what the tokenizer or a template added, a response, and padding. Right
+    padding keeps every position where it would be without padding, in encoders and (since nothing looks ahead)
     in decoders, so one text alone and in any batch see the same thing. `read_at` says at which token a language
     model's vocabulary is read, one per row, or several where a response is read off: each of its tokens at the one
     before it; shorter responses repeat their last. `unattended` marks tokens that no other token may attend to.
@@ -122,6 +123,7 @@ class Inputs:
     encodings: tuple[Encoding, ...]
     ids: Int[Tensor, "batch token"]
     mask: Bool[Tensor, "batch token"]
+    special: Bool[Tensor, "batch token"]
     features: Mapping[str, Int[Tensor, "batch token"]]
     read_at: Int[Tensor, " batch *read"] | None = None
     unattended: Bool[Tensor, "batch token"] | None = None
@@ -137,17 +139,12 @@ class Inputs:
         return self.mask if self.unattended is None else self.mask & ~self.unattended
 
     @property
-    def special(self) -> Bool[Tensor, "batch token"]:
-        """Which tokens are no words of the text: what the tokenizer or a template added, a response, and padding."""
-        flags = [token.special for encoding in self.encodings for token in encoding.tokens]
-        return torch.ones_like(self.mask).masked_scatter(self.mask, torch.tensor(flags).to(self.mask.device))
-
-    @property
     def response(self) -> Bool[Tensor, "batch token"]:
         """Which tokens are those of a response."""
-        places = torch.arange(self.ids.shape[1])
-        rows = [(places >= own.start) & (places < own.stop) for own in (each.response for each in self.encodings)]
-        return torch.stack(rows).to(self.mask.device)
+        places = torch.arange(self.ids.shape[1], device=self.ids.device)
+        spans = [(each.response.start, each.response.stop) for each in self.encodings]
+        start, stop = torch.tensor(spans, device=self.ids.device).unbind(dim=1)
+        return (places >= start[:, None]) & (places < stop[:, None])
 
     @property
     def first_read(self) -> Int[Tensor, " batch"] | None:
@@ -173,6 +170,7 @@ class Inputs:
             picked,
             self.ids[rows, :length],
             self.mask[rows, :length],
+            self.special[rows, :length],
             {name: values[rows, :length] for name, values in self.features.items()},
             None if self.read_at is None else self.read_at[rows],
             None if self.unattended is None else self.unattended[rows, :length],
@@ -198,7 +196,7 @@ def collate(
     lengths = torch.tensor([len(encoding) for encoding in encodings])
     mask = torch.arange(int(lengths.max())) < lengths[:, None]
 
-    def padded(rows: Iterable[Iterable[int]], filler: int) -> Tensor:
+    def padded(rows: Iterable[Iterable[int]], filler: int | bool) -> Tensor:
         whole = torch.full(mask.shape, filler)
         whole[mask] = torch.tensor([number for row in rows for number in row])
         return whole.to(device)
@@ -207,6 +205,7 @@ def collate(
         tuple(encodings),
         padded([encoding.ids for encoding in encodings], padding),
         mask.to(device),
+        padded([[token.special for token in encoding.tokens] for encoding in encodings], True),
         {name: padded([encoding.features[name] for encoding in encodings], 0) for name in encodings[0].features},
         None if read_at is None else torch.tensor(read_at, device=device),
     )

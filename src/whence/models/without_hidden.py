@@ -59,6 +59,7 @@ def closed_up(inputs: Inputs, keep: Bool[Tensor, "batch token"]) -> tuple[Inputs
     left = replace(
         inputs,
         ids=inputs.ids.gather(1, places),
+        special=inputs.special.gather(1, places),
         mask=torch.arange(length, device=keep.device)[None, :] < counts[:, None],
         features={name: values.gather(1, places) for name, values in inputs.features.items()},
         read_at=read_at,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from torch.nn.functional import logsigmoid
 from whence.errors import UsageError
 from whence.explanation import Prediction
 from whence.targets import ClassLabels, EncodedText, Label, Labels, Span, Vocabulary
-from whence.tasks.reading import Part, Reading, label_of
+from whence.tasks.reading import Part, Reading, label_of, likeliest_each
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -39,6 +40,20 @@ class Classification(Reading):
     def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
         return class_part(self.labels, target, logits)
 
+    def parts(
+        self, target: Label | Span, logits: Float[Tensor, "batch 1 label"], texts: Sequence[EncodedText]
+    ) -> list[Part]:
+        return class_parts(self.labels, target, logits)
+
+    def predictions(
+        self,
+        logits: Float[Tensor, "batch 1 label"],
+        log_probabilities: Float[Tensor, "batch 1 label"] | None,
+        texts: Sequence[EncodedText],
+    ) -> list[Prediction]:
+        assert log_probabilities is not None
+        return likeliest_each(self.labels, log_probabilities[:, 0])
+
 
 @dataclass(frozen=True)
 class SeveralLabels(Reading):
@@ -55,6 +70,11 @@ class SeveralLabels(Reading):
 
     def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
         return class_part(self.labels, target, logits)
+
+    def parts(
+        self, target: Label | Span, logits: Float[Tensor, "batch 1 label"], texts: Sequence[EncodedText]
+    ) -> list[Part]:
+        return class_parts(self.labels, target, logits)
 
     def log_probabilities(
         self, logits: Float[Tensor, "batch read label"], mask: Bool[Tensor, "batch token"]
@@ -81,6 +101,15 @@ class SeveralLabels(Reading):
         """Every label as before."""
         return ((original > 0) == (changed > 0)).all(dim=-1).float()
 
+    def predictions(
+        self,
+        logits: Float[Tensor, "batch 1 label"],
+        log_probabilities: Float[Tensor, "batch 1 label"] | None,
+        texts: Sequence[EncodedText],
+    ) -> list[Prediction]:
+        assert log_probabilities is not None
+        return likeliest_each(self.labels, log_probabilities[:, 0])
+
 
 @dataclass(frozen=True)
 class PlainNumber(Reading):
@@ -99,6 +128,11 @@ class PlainNumber(Reading):
     def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
         return class_part(self.labels, target, logits)
 
+    def parts(
+        self, target: Label | Span, logits: Float[Tensor, "batch 1 label"], texts: Sequence[EncodedText]
+    ) -> list[Part]:
+        return class_parts(self.labels, target, logits)
+
     def prediction(
         self, logits: Float[Tensor, "1 label"], log_probabilities: Float[Tensor, "1 label"] | None, text: EncodedText
     ) -> Prediction:
@@ -112,8 +146,15 @@ def class_labels(config: Any) -> ClassLabels:
 
 def class_part(labels: Labels, target: Label | Span, logits: Float[Tensor, "1 label"]) -> Part:
     """A class of the whole text."""
+    return class_parts(labels, target, logits[None])[0]
+
+
+def class_parts(labels: Labels, target: Label | Span, logits: Float[Tensor, "batch 1 label"]) -> list[Part]:
+    """A class of each whole text."""
     label = label_of(target, Classification.task)
     if label.at is not None:
         raise UsageError("a class belongs to the whole text, not to a character", "leave out at=")
-    index = int(logits[0].argmax()) if label.label is None else labels.index(label.label)
-    return Part(((0, index),), labels.name(index))
+    if label.label is not None:
+        index = labels.index(label.label)
+        return [Part(((0, index),), labels.name(index))] * len(logits)
+    return [Part(((0, index),), labels.name(index)) for index in logits[:, 0].argmax(dim=-1).tolist()]

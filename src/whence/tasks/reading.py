@@ -79,6 +79,12 @@ class Reading(ABC):
     def part(self, target: Label | Span, logits: Float[Tensor, "token label"], text: EncodedText) -> Part:
         """What a target means on one text, given its logits; `Label()` is what the model says itself."""
 
+    def parts(
+        self, target: Label | Span, logits: Float[Tensor, "batch read label"], texts: Sequence[EncodedText]
+    ) -> list[Part]:
+        """The same for every text of a batch; a task may have a faster way than one after the other."""
+        return [self.part(target, row, text) for row, text in zip(logits, texts, strict=True)]
+
     def log_probabilities(
         self, logits: Float[Tensor, "batch read label"], mask: Bool[Tensor, "batch token"]
     ) -> Float[Tensor, "batch read label"]:
@@ -132,6 +138,16 @@ class Reading(ABC):
         assert log_probabilities is not None
         return likeliest(self.labels, log_probabilities[0])
 
+    def predictions(
+        self,
+        logits: Float[Tensor, "batch read label"],
+        log_probabilities: Float[Tensor, "batch read label"] | None,
+        texts: Sequence[EncodedText],
+    ) -> list[Prediction]:
+        """The same for every text of a batch; a task may have a faster way than one after the other."""
+        chances = [None] * len(logits) if log_probabilities is None else log_probabilities
+        return [self.prediction(*each) for each in zip(logits, chances, texts, strict=True)]
+
     def position(self, text: EncodedText, at: int | None) -> int:
         """The token at which the output of a text is read, where that is one; `at` is a character of the text."""
         raise NotImplementedError(f"{type(self).__name__} does not say at which token its output is read")
@@ -183,10 +199,17 @@ def same_label(
 
 def likeliest(labels: Labels, log_probabilities: Float[Tensor, " label"]) -> Prediction:
     """The likeliest label, with the probabilities of the first ten."""
-    top = log_probabilities.exp().topk(min(SHOWN, len(log_probabilities)))
-    indices, chances = top.indices.tolist(), top.values.tolist()
-    names = [labels.name(index) for index in indices]
-    return Prediction(names[0], indices[0], chances[0], dict(zip(names, chances, strict=True)))
+    return likeliest_each(labels, log_probabilities[None])[0]
+
+
+def likeliest_each(labels: Labels, log_probabilities: Float[Tensor, "batch label"]) -> list[Prediction]:
+    """The same for each text of a batch."""
+    top = log_probabilities.exp().topk(min(SHOWN, log_probabilities.shape[1]))
+    found = []
+    for indices, chances in zip(top.indices.tolist(), top.values.tolist(), strict=True):
+        names = [labels.name(index) for index in indices]
+        found.append(Prediction(names[0], indices[0], chances[0], dict(zip(names, chances, strict=True))))
+    return found
 
 
 def label_of(target: Label | Span, task: str) -> Label:
