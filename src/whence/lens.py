@@ -213,7 +213,7 @@ def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Le
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= head.n_vocabulary:
         raise UsageError(f"k must be a whole number from 1 to {head.n_vocabulary}, got {k!r}", "give k=5")
     asked = model.layers(layers)
-    anywhere = [0] if model.reading.one_position else None  # a language model's own logits are not looked at
+    anywhere = [0] if model.reading.reads_vocabulary else None  # a language model's own logits are not looked at
     inputs = collate([encoding], model.tokenizer.padding, anywhere, model.device)
     head.check_ids(inputs.ids)
     states = model.states(inputs)

@@ -102,7 +102,7 @@ def reads_padding(model: LayeredModel, encodings: Sequence[Encoding]) -> bool:
 
 def _said(model: LayeredModel, encodings: Sequence[Encoding]) -> tuple[Tensor, Tensor]:
     """The states of the first text's last layer, and its logits, at real tokens."""
-    read_at = [0] * len(encodings) if model.reading.one_position else None
+    read_at = [0] * len(encodings) if model.reading.reads_vocabulary else None
     states = model.states(collate(encodings, model.tokenizer.padding, read_at, model.device))
     own = slice(len(encodings[0]))
     return states.hidden[-1][0, own], states.logits[0, own] if states.logits.ndim == 3 else states.logits[0]

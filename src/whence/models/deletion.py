@@ -38,8 +38,12 @@ class Deletion:
         self._model, self._inputs, self._batch_tokens = model, inputs, batch_tokens
         self._equal_lengths = reads_padding(model, _of_different_length(inputs))
         self._readable = inputs.mask.cpu()
+        self._first_read: Int[Tensor, " batch"] | None = None
         if model.reading.next_token and inputs.read_at is not None:
-            self._readable = self._readable & (torch.arange(inputs.ids.shape[1]) <= inputs.read_at.cpu()[:, None])
+            assert inputs.first_read is not None
+            self._first_read = inputs.first_read.cpu()
+            last = inputs.read_at.reshape(len(inputs), -1).amax(dim=1)
+            self._readable = self._readable & (torch.arange(inputs.ids.shape[1]) <= last.cpu()[:, None])
         self.passes = torch.zeros(len(inputs), dtype=torch.long)
 
     def logits(
@@ -51,8 +55,10 @@ class Deletion:
         text, and those of deleted tokens are -inf.
         """
         rows, keep = rows.cpu(), keep.cpu() & self._readable[rows.cpu()]
-        lengths = keep.sum(dim=1).clamp(min=1)
-        alike = torch.minimum(keep.long().cumprod(dim=1).sum(dim=1), lengths - 1)  # tokens before the first that goes
+        before = _left_before(None if self._first_read is None else self._first_read[rows], keep)
+        lengths = keep.sum(dim=1) + (before == 0)
+        alike = keep.long().cumprod(dim=1).sum(dim=1)  # tokens before the first that goes
+        alike = torch.minimum(alike, (before - 1).clamp(min=0))  # and before the first at which is read
         apart = []
         for text in sorted(set(rows.tolist())):
             own = (rows == text).nonzero()[:, 0]
@@ -93,7 +99,7 @@ class Deletion:
 
     def _run(self, inputs: Inputs, keep: Bool[Tensor, "row token"]) -> Float[Tensor, "row *token label"]:
         keep = keep[:, : inputs.ids.shape[1]].to(self._model.device)
-        nothing = ~keep.any(dim=1)
+        nothing = _left_before(inputs.first_read if self._model.reading.next_token else None, keep) == 0
         keep[:, 0] |= nothing
         left, places = closed_up(inputs, keep)
         padding = self._model.tokenizer.padding
@@ -104,7 +110,8 @@ class Deletion:
         left = replace(left, ids=ids)
         if beginning is None and nothing.any():
             words = self._model.embed(ids)
-            logits = self._model.resume("embeddings", words.masked_fill(nothing[:, None, None], 0.0), left)
+            words[nothing, 0] = 0.0
+            logits = self._model.resume("embeddings", words, left)
         else:
             logits = self._model.run(left)
         return _where_they_stood(logits, left.mask, places, inputs) if self._model.reading.per_token else logits
@@ -117,7 +124,7 @@ class Deletion:
             ids=text.ids[:, :tokens],
             mask=text.mask[:, :tokens],
             features={name: values[:, :tokens] for name, values in text.features.items()},
-            read_at=None if text.read_at is None else torch.zeros_like(text.read_at),
+            read_at=None if text.read_at is None else torch.zeros_like(text.ids[:, 0]),
         )
         return self._model.remember(begin)
 
@@ -132,9 +139,10 @@ class Deletion:
         if model not in _CONTINUES:
             row = int(self._readable.sum(dim=1).argmax())
             keep = self._readable[[row, row]]
-            begin, last = int(keep[0].sum()) // 2, int(keep[0].sum()) - 1
-            keep[1, begin:last:2] = False
             both = self._texts(torch.tensor([row, row]))
+            last = int(_left_before(None if self._first_read is None else self._first_read[[row, row]], keep)[0]) - 1
+            begin = (last + 1) // 2
+            keep[1, begin:last:2] = False
             plain = self._run(both, keep)
             try:
                 past = self._past(self._texts(torch.tensor([row])), begin)
@@ -142,6 +150,14 @@ class Deletion:
             except (AssertionError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
                 _CONTINUES[model] = False
         return _CONTINUES[model]
+
+
+def _left_before(first_read: Int[Tensor, " row"] | None, keep: Bool[Tensor, "row token"]) -> Int[Tensor, " row"]:
+    """How many tokens are left up to where a decoder is first read; of other models, how many in all."""
+    if first_read is None:
+        return keep.sum(dim=1)
+    places = torch.arange(keep.shape[1], device=keep.device)
+    return (keep & (places <= first_read[:, None])).sum(dim=1)
 
 
 def _where_they_stood(

@@ -149,7 +149,12 @@ def module_head(head: nn.Module, n_hidden: int, *, name: str | None = None, ours
 def state_width(model: LayeredModel) -> int:
     """The features of h_L, seen on a text of one token."""
     one = Encoding("", None, (Token("", 0, 0, 0),), {})
-    inputs = collate([one], model.tokenizer.padding, [0] if model.reading.one_position else None, model.device)
+    inputs = collate(
+        [one],
+        model.tokenizer.padding,
+        [0] if model.reading.reads_vocabulary else None,
+        model.device,
+    )
     return int(model.states(inputs).hidden[-1].shape[-1])
 
 

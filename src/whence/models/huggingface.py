@@ -44,7 +44,7 @@ def wrap_hugging_face(
     found = find_blocks(model) if blocks is None else tuple(blocks)
     n_layers = int(getattr(text_config(model), "num_hidden_layers", len(found))) if blocks is None else len(found)
     stack = Stack(embedding or model.get_input_embeddings(), found, n_layers, _beside(model, found))
-    if reading.one_position and head is None:
+    if reading.reads_vocabulary and head is None:
         head = _own_head(model, stack, reading)
     return LayeredModel(
         module=model,
@@ -152,12 +152,11 @@ def tasks_of_class(name: str) -> list[str]:
 
 
 def _logits(model: PreTrainedModel, reading: Reading, inputs: Inputs) -> Float[Tensor, "batch *token label"]:
-    with _vocabulary_read_at(model, inputs), _padding_known(model, inputs) as ids:
+    with _vocabulary_read_at(model, inputs) as picked, _padding_known(model, inputs) as ids:
         output = dict(model(**_arguments(model, inputs, ids)))
     if inputs.read_at is not None and "logits" in output:
-        logits: Tensor = output["logits"]
-        rows = torch.arange(len(logits))
-        output["logits"] = logits[:, 0] if logits.shape[1] == 1 else logits[rows, inputs.read_at]
+        logits: Tensor = output["logits"] if picked else _read(output["logits"], inputs.read_at)
+        output["logits"] = logits.reshape(*inputs.read_at.shape, -1)
     try:
         return reading.read(output, inputs.attended, inputs.reference)
     except KeyError as error:
@@ -209,23 +208,32 @@ def _keys_and_values(model: PreTrainedModel, inputs: Inputs) -> KeysAndValues:
 
 
 @contextmanager
-def _vocabulary_read_at(model: PreTrainedModel, inputs: Inputs) -> Iterator[None]:
-    """Let the last matrix of a language model see one token per row, so that no row holds a whole table of logits."""
+def _vocabulary_read_at(model: PreTrainedModel, inputs: Inputs) -> Iterator[bool]:
+    """Let the last matrix of a language model see only the tokens that are read, so that no row holds a whole table of
+    logits; false where that cannot be."""
     head: nn.Module | None = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     if inputs.read_at is None or head is None:
-        yield
+        yield False
         return
-    rows = torch.arange(len(inputs), device=inputs.ids.device)
+    read_at = inputs.read_at
 
-    def keep_one(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def keep_read(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         hidden, *rest = args
-        return (hidden[rows, inputs.read_at][:, None], *rest)
+        return (_read(hidden, read_at), *rest)
 
-    handle = head.register_forward_pre_hook(in_this_thread(keep_one))
+    handle = head.register_forward_pre_hook(in_this_thread(keep_read))
     try:
-        yield
+        yield True
     finally:
         handle.remove()
+
+
+def _read(
+    values: Float[Tensor, "batch token feature"], read_at: Int[Tensor, " batch *read"]
+) -> Float[Tensor, "batch some feature"]:
+    """What stands at the tokens that are read."""
+    rows = torch.arange(len(values), device=values.device)[:, None]
+    return values[rows, read_at.reshape(len(values), -1)]
 
 
 @contextmanager

@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Collection, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from whence.errors import InputError, UsageError
 from whence.explanation import Token
-from whence.models.inputs import Encoding
+from whence.models.inputs import Encoding, Ids
+from whence.models.vocabulary import VocabularyLabels
 from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class HuggingFaceTokenizer:
         self._n_ids = n_ids
         self._special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         self._features = features
+        self._labels = VocabularyLabels(tokenizer)
 
     @classmethod
     def of_model(
@@ -101,6 +104,64 @@ class HuggingFaceTokenizer:
             if some:
                 found |= zip(some, self._encode_alike([texts[index] for index in some], paired), strict=True)
         return [found[index] for index in range(len(texts))]
+
+    def encode_response(self, prompt: str | Ids, response: str | Ids) -> Encoding:
+        """A prompt, and a response exactly as given: as token ids, or as a text that is cut into tokens by itself."""
+        before = self.encode(prompt, None) if isinstance(prompt, str) else self._of_ids(prompt)
+        if all(token.word is None for token in before.tokens):
+            raise InputError("the prompt is empty: there is nothing that a response could rest on", "give a prompt")
+        if isinstance(response, str):
+            _check_unicode(response)
+            written, ids, spans = response, *self._cut(response)
+        else:
+            ids = self._known(response)
+            written, spans = self._labels.spelled(ids, begins=False)
+        if not ids or not written.strip():
+            raise InputError("the response is empty: there is nothing to explain", "give at least one word")
+        total = len(before) + before.cut + len(ids)
+        if total > self.longest:
+            raise InputError(
+                f"prompt and response take {total} tokens, the model reads {self.longest}",
+                f"shorten them by {total - self.longest} tokens: what is explained is never cut",
+            )
+        after = self._tokens(ids, spans, written, segment=1)
+        features = {name: [*values, *[values[-1]] * len(ids)] for name, values in before.features.items()}
+        return Encoding(before.text, written, (*before.tokens, *after), features, responds=True)
+
+    def _of_ids(self, ids: Ids) -> Encoding:
+        """A prompt that is given as token ids, with the text that they stand for."""
+        text, spans = self._labels.spelled(self._known(ids), begins=True)
+        return Encoding(text, None, self._tokens(ids, spans, text), {})
+
+    def _known(self, ids: Ids) -> list[int]:
+        """Token ids given by a user, all of which the model must know."""
+        for number in ids:
+            if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < self._n_ids:
+                raise UsageError(f"the model has no token with id {number!r}", f"ids go from 0 to {self._n_ids - 1}")
+        return [int(number) for number in ids]
+
+    def _tokens(self, ids: Ids, spans: Sequence[tuple[int, int]], text: str, segment: int = 0) -> tuple[Token, ...]:
+        """Tokens by their ids and characters; those of a response count as special."""
+        pieces, words = self._pieces(set(ids)), word_spans(text)
+        found = []
+        for number, (start, end) in zip(ids, spans, strict=True):
+            special = number in self._special_ids
+            word = None if special else word_of(start, end, text, words)
+            piece = pieces[number] or f"<{number}>"
+            found.append(Token(piece, number, start, end, segment, special or segment == 1, word))
+        return tuple(found)
+
+    def _cut(self, response: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """The tokens of a response given as a text; some tokenizers put a space in front by themselves."""
+        forms = (response, response.removeprefix(" "))
+        with _ONE_AT_A_TIME:
+            tables = [self.tokenizer(form, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+                      for form in forms]  # fmt: skip
+        exact = [self._labels.spelled(table["input_ids"], begins=False)[0] == response for table in tables]
+        chosen = exact.index(True) if any(exact) else 0
+        moved = len(response) - len(forms[chosen])
+        spans = [(start + moved if start else 0, end + moved) for start, end in tables[chosen]["offset_mapping"]]
+        return list(tables[chosen]["input_ids"]), spans
 
     def _encode_alike(self, texts: Sequence[tuple[str, str | None]], paired: bool) -> list[Encoding]:
         """Texts that all have a pair, or none of them."""

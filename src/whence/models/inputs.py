@@ -26,7 +26,8 @@ class Encoding:
     """One text (or pair of texts) as a model reads it.
 
     `features` holds one number per token for each further input of the model (such as token types), `cut` counts the
-    tokens lost to truncation.
+    tokens lost to truncation. With `responds` the pair is what the model wrote (or might have written) after the text:
+    it is read off, token by token, and its tokens count as special: they are not asked about, and they stay.
     """
 
     text: str
@@ -34,9 +35,15 @@ class Encoding:
     tokens: tuple[Token, ...]
     features: Mapping[str, Sequence[int]]
     cut: int = 0
+    responds: bool = False
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def response(self) -> range:
+        """The positions of the response; none where there is no response."""
+        return range(sum(token.segment == 0 for token in self.tokens) if self.responds else len(self), len(self))
 
     @property
     def ids(self) -> list[int]:
@@ -65,6 +72,17 @@ class EncodesMany(Protocol):
     def encode_each(self, texts: Sequence[tuple[str, str | None]]) -> list[Encoding]: ...
 
 
+Ids = Sequence[int]
+"""Token ids, in place of a text: what they stand for is never tokenised again."""
+
+
+@runtime_checkable
+class EncodesResponses(Protocol):
+    """A tokenizer that encodes a prompt and what was written after it, each given as a text or as token ids."""
+
+    def encode_response(self, prompt: str | Ids, response: str | Ids) -> Encoding: ...
+
+
 def encode_each(tokenizer: Tokenizer, texts: Sequence[tuple[str, str | None]]) -> list[Encoding]:
     """Texts with their pairs as a model reads them, at once where the tokenizer can."""
     if isinstance(tokenizer, EncodesMany):
@@ -78,16 +96,17 @@ class Inputs:
 
     Right padding keeps every position where it would be without padding, in encoders and (since nothing looks ahead)
     in decoders, so one text alone and in any batch see the same thing. `read_at` says at which token a language
-    model's vocabulary is read, one per row. `unattended` marks tokens that no other token may attend to. `reference` is
-    what the pairs were read as, where texts are compared with them. `past` holds the keys and values of tokens that
-    stand before these in a decoder and need not be computed again.
+    model's vocabulary is read, one per row, or several where a response is read off: each of its tokens at the one
+    before it; shorter responses repeat their last. `unattended` marks tokens that no other token may attend to.
+    `reference` is what the pairs were read as, where texts are compared with them. `past` holds the keys and values of
+    tokens that stand before these in a decoder and need not be computed again.
     """
 
     encodings: tuple[Encoding, ...]
     ids: Int[Tensor, "batch token"]
     mask: Bool[Tensor, "batch token"]
     features: Mapping[str, Int[Tensor, "batch token"]]
-    read_at: Int[Tensor, " batch"] | None = None
+    read_at: Int[Tensor, " batch *read"] | None = None
     unattended: Bool[Tensor, "batch token"] | None = None
     reference: Float[Tensor, "batch hidden"] | None = None
     past: KeysAndValues | None = None
@@ -102,9 +121,21 @@ class Inputs:
 
     @property
     def special(self) -> Bool[Tensor, "batch token"]:
-        """Which tokens the tokenizer added; padding counts too."""
+        """Which tokens are no words of the text: what the tokenizer or a template added, a response, and padding."""
         flags = [token.special for encoding in self.encodings for token in encoding.tokens]
         return torch.ones_like(self.mask).masked_scatter(self.mask, torch.tensor(flags).to(self.mask.device))
+
+    @property
+    def response(self) -> Bool[Tensor, "batch token"]:
+        """Which tokens are those of a response."""
+        places = torch.arange(self.ids.shape[1])
+        rows = [(places >= own.start) & (places < own.stop) for own in (each.response for each in self.encodings)]
+        return torch.stack(rows).to(self.mask.device)
+
+    @property
+    def first_read(self) -> Int[Tensor, " batch"] | None:
+        """The first token of each row at which a language model's vocabulary is read."""
+        return None if self.read_at is None else self.read_at.reshape(len(self.ids), -1).amin(dim=1)
 
     def rows(self, rows: Int[Tensor, " row"], numbers: Sequence[int] | None = None) -> Inputs:
         """The given rows, in that order, repeats allowed, without padding that none of them needs.
@@ -131,7 +162,10 @@ class Inputs:
 
 
 def collate(
-    encodings: Sequence[Encoding], padding: int | None, read_at: Sequence[int] | None, device: torch.device
+    encodings: Sequence[Encoding],
+    padding: int | None,
+    read_at: Sequence[int] | Sequence[Sequence[int]] | None,
+    device: torch.device,
 ) -> Inputs:
     """Pad a batch. Without a padding token an id that occurs nowhere in the batch serves: it is never attended to."""
     if padding is None:

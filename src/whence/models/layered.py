@@ -14,7 +14,16 @@ from torch import Tensor, nn
 from whence.errors import ModelError, UnknownNameError, UsageError, warn_of_old_name
 from whence.explanation import Layer, ModelRecord
 from whence.models.head import Head
-from whence.models.inputs import Encoding, Inputs, KeysAndValues, Tokenizer, collate, encode_each
+from whence.models.inputs import (
+    EncodesResponses,
+    Encoding,
+    Ids,
+    Inputs,
+    KeysAndValues,
+    Tokenizer,
+    collate,
+    encode_each,
+)
 from whence.models.stack import AsFound, Stack, as_found
 from whence.tasks.reading import Reading
 
@@ -106,15 +115,25 @@ class LayeredModel:
         """Many texts with their pairs (or None) as the model reads them."""
         for text, pair in texts:
             self.reading.check(text, pair)
+        if self.reading.responds:
+            return [self.encode_response(text, pair or "") for text, pair in texts]
         if not self.reading.pair_apart:
             return encode_each(self.tokenizer, texts)
         alone = encode_each(self.tokenizer, [(text, None) for text, _ in texts])
         return [replace(encoding, pair=pair) for encoding, (_, pair) in zip(alone, texts, strict=True)]
 
+    def encode_response(self, prompt: str | Ids, response: str | Ids) -> Encoding:
+        """A prompt and what was written after it, each given as a text or as token ids, as the model reads them."""
+        if not isinstance(self.tokenizer, EncodesResponses):
+            raise ModelError(f"{self.record.id} writes no text, so it has no response", "load a decoder (GPT-2, Llama)")
+        return self.tokenizer.encode_response(prompt, response)
+
     def collate(self, encodings: Sequence[Encoding], at: int | None = None) -> Inputs:
         """A padded batch on the model's device; `at` is the character at which a masked language model is read."""
-        read_at = None
-        if self.reading.one_position:
+        read_at: Sequence[int] | Sequence[Sequence[int]] | None = None
+        if self.reading.responds:
+            read_at = _before_each(encodings)
+        elif self.reading.one_position:
             read_at = [self.reading.position(encoding, at) for encoding in encodings]
         inputs = collate(encodings, self.tokenizer.padding, read_at, self.device)
         return replace(inputs, reference=self._reference(encodings)) if self.reading.pair_apart else inputs
@@ -218,6 +237,13 @@ class LayeredModel:
                         "give as blocks= modules whose first output is all that the modules after them read",
                     )
         object.__setattr__(self, "_rehearsed", True)
+
+
+def _before_each(encodings: Sequence[Encoding]) -> list[list[int]]:
+    """The token before each of a response's, as many for each text: shorter ones repeat their last."""
+    longest = max(len(encoding.response) for encoding in encodings)
+    before = [[position - 1 for position in encoding.response] for encoding in encodings]
+    return [[*own, *own[-1:] * (longest - len(own))] for own in before]
 
 
 def _is_whole(layer: object) -> bool:

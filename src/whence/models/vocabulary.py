@@ -42,6 +42,34 @@ class VocabularyLabels:
         text: str = self._tokenizer.convert_tokens_to_string([piece])
         return f"<{index}>" if not text or "\ufffd" in text else text
 
+    def spelled(self, ids: Sequence[int], *, begins: bool) -> tuple[str, list[tuple[int, int]]]:
+        """The text that tokens stand for, and where in it each one's characters are.
+
+        Tokens that are bytes of one character all have that character. Of a text that `begins` here the first word
+        has no space in front.
+        """
+        text, spans, held = "", list[tuple[int, int]](), list[int]()
+        for number in [*ids, None]:
+            whole = "" if number is None else self.text(number)
+            part = number is not None and whole == f"<{number}>" and number < len(self._tokenizer)
+            if held and not (part and "\ufffd" in self._joined(held)):
+                piece = self._joined(held)
+                spans += [(len(text), len(text) + len(piece))] * len(held)
+                text, held = text + piece, []
+            if part and number is not None:
+                held.append(number)
+            elif number is not None:
+                whole = whole.removeprefix(" ") if begins and not text and number not in self._special else whole
+                spans.append((len(text), len(text) + len(whole)))
+                text += whole
+        return text, spans
+
+    def _joined(self, ids: Sequence[int]) -> str:
+        """What several tokens stand for that are parts of characters."""
+        pieces: Any = self._tokenizer.convert_ids_to_tokens(list(ids))
+        found: str = self._tokenizer.convert_tokens_to_string(pieces)
+        return found
+
     def name(self, index: int) -> str:
         """A token as it is shown to a person, in quotes where a space or another sign would not be seen."""
         text = self.written(index)

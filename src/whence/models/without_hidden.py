@@ -25,7 +25,7 @@ _POSITION_TABLE_ALONE = frozenset({"albert", "bert", "camembert", "electra", "ro
 def first_position(model: LayeredModel) -> int | None:
     """The number of the first position where hidden tokens may be left out of the input; None where they may not."""
     config = getattr(model.module, "config", None)
-    if model.reading.per_token or model.reading.one_position:
+    if model.reading.per_token or model.reading.reads_vocabulary:
         return None
     if getattr(config, "model_type", None) not in _POSITION_TABLE_ALONE:
         return None
@@ -54,7 +54,8 @@ def closed_up(inputs: Inputs, keep: Bool[Tensor, "batch token"]) -> tuple[Inputs
     places = (~keep).to(torch.uint8).argsort(dim=1, stable=True)[:, :length]
     read_at = inputs.read_at
     if read_at is not None:
-        read_at = (keep.cumsum(dim=1).gather(1, read_at[:, None])[:, 0] - 1).clamp(min=0)
+        places_read = read_at.reshape(len(keep), -1)
+        read_at = (keep.cumsum(dim=1).gather(1, places_read) - 1).clamp(min=0).reshape(read_at.shape)
     left = replace(
         inputs,
         ids=inputs.ids.gather(1, places),

@@ -7,6 +7,7 @@ from whence.tasks.classification import Classification
 from whence.tasks.masked_lm import MaskedLM
 from whence.tasks.question_answering import QuestionAnswering
 from whence.tasks.reading import Reading
+from whence.tasks.response import Response
 from whence.tasks.similarity import Similarity
 from whence.tasks.token_classification import TokenClassification
 
@@ -16,5 +17,6 @@ TASKS: dict[str, type[Reading]] = {
     "token_classification": TokenClassification,
     "masked_lm": MaskedLM,
     "causal_lm": CausalLM,
+    "response": Response,
     "similarity": Similarity,
 }

@@ -48,6 +48,8 @@ class Reading(ABC):
     """Whether the output is read at one token of each text; `position` says which."""
     next_token: ClassVar[bool] = False
     """Whether what is read at a token is the one after it."""
+    responds: ClassVar[bool] = False
+    """Whether the second text is a response to the first: each of its tokens is read at the one before it."""
     decides: ClassVar[bool] = True
     """Whether the output is a decision with probabilities, not a plain number."""
     gives_span: ClassVar[bool] = False
@@ -62,6 +64,11 @@ class Reading(ABC):
     """How weights begin that a checkpoint may lack, because nothing is read off them."""
 
     labels: Labels
+
+    @property
+    def reads_vocabulary(self) -> bool:
+        """Whether the output is a vocabulary, read only at the tokens that `Inputs.read_at` says."""
+        return self.one_position or self.responds
 
     @classmethod
     @abstractmethod

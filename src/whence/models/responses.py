@@ -1,0 +1,129 @@
+"""What a decoder writes after a prompt: written anew, read off as it stands, and scored with parts of the prompt gone.
+
+A response is kept as the token ids it was written in. Its text is made from them and never tokenised again: that would
+silently change tokens.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from whence.errors import InputError, ModelError, UsageError
+from whence.models.batching import usual_batch_tokens
+from whence.models.deletion import Deletion
+from whence.models.inputs import Encoding, Ids
+from whence.models.layered import LayeredModel
+from whence.tasks.causal_lm import CausalLM
+from whence.tasks.response import Response
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+
+MAX_NEW_TOKENS = 64
+"""How much a model writes at most, unless it is told otherwise."""
+
+_RESPONDING: WeakKeyDictionary[LayeredModel, LayeredModel] = WeakKeyDictionary()
+
+
+def responding(model: LayeredModel) -> LayeredModel:
+    """The same decoder, asked about whole responses in place of the next token; neither is a copy of the other."""
+    if model.reading.responds:
+        return model
+    if not isinstance(model.reading, CausalLM):
+        raise ModelError(
+            f"{model.record.id} is a model for {model.reading.task.replace('_', ' ')}: it writes no response",
+            "load a decoder (GPT-2, Llama, ...)",
+        )
+    if model not in _RESPONDING:
+        record = replace(model.record, task=Response.task)
+        _RESPONDING[model] = replace(model, reading=Response(model.reading.labels), record=record)
+    return _RESPONDING[model]
+
+
+def generate(
+    model: LayeredModel,
+    prompt: Ids,
+    *,
+    max_new_tokens: int = MAX_NEW_TOKENS,
+    sample: bool = False,
+    seed: int = 0,
+) -> list[int]:
+    """The token ids that the model writes after a prompt, given as token ids, without the token that ends it.
+
+    All but these options is as the model's own generation config says.
+
+    Args:
+        max_new_tokens: how many at most.
+        sample: draw from what the model holds likely, by the config's temperature and the like; else the likeliest.
+        seed: makes a draw repeatable.
+    """
+    if max_new_tokens < 1:
+        raise UsageError(f"max_new_tokens must be a number of at least 1, got {max_new_tokens!r}", "give 64")
+    module: Any = model.module
+    if not hasattr(module, "generate"):
+        raise ModelError(f"{model.record.id} cannot write", "load a decoder of transformers, or give response=")
+    longest = getattr(model.tokenizer, "longest", len(prompt) + max_new_tokens)
+    if len(prompt) >= longest:
+        raise InputError(
+            f"the prompt takes {len(prompt)} tokens, the model reads {longest}: none is left for a response",
+            "shorten the prompt",
+        )
+    config = copy.deepcopy(module.generation_config)
+    config.max_length = None
+    config.max_new_tokens = min(max_new_tokens, longest - len(prompt))
+    config.num_return_sequences = 1
+    config.return_dict_in_generate = False
+    config.do_sample = sample
+    if not sample:
+        for name in ("temperature", "top_p", "top_k", "min_p", "typical_p"):
+            setattr(config, name, None)
+    if config.pad_token_id is None:
+        config.pad_token_id = 0  # one prompt is never padded, but a warning would be printed
+    ids = torch.tensor([list(prompt)], device=model.device)
+    devices = [model.device] if model.device.type == "cuda" else []
+    with model.held(), torch.inference_mode(), torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        found = module.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)
+    written: list[int] = found[0, len(prompt) :].tolist()
+    ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    while written and written[-1] in ends:
+        written.pop()
+    return written
+
+
+def log_probabilities_without(
+    model: LayeredModel,
+    encoding: Encoding,
+    keep: Bool[Tensor, "row token"],
+    batch_tokens: int | None = None,
+) -> Float[Tensor, "row response"]:
+    """The log-probability of each token of a response, for each row with only those tokens of the prompt left that are
+    marked in `keep` (of the whole encoding's tokens; the response always stays).
+
+    The others are deleted, and what is alike in all rows is computed once. Logits are held for a micro-batch at a time.
+    """
+    view = responding(model)
+    inputs = view.collate([encoding])
+    ids = torch.tensor([encoding.tokens[position].id for position in encoding.response], device=view.device)
+    kept = keep | inputs.response.to(keep.device)
+    found = torch.zeros(len(keep), len(ids), device=view.device)
+    with view.held(), torch.inference_mode():
+        deletion = Deletion(view, inputs, batch_tokens or usual_batch_tokens(view))
+        for rows, logits in deletion.logits(torch.zeros(len(keep), dtype=torch.long), kept):
+            found[rows.to(found.device)] = chosen_log_probabilities(logits, ids.expand(len(rows), -1))
+    return found
+
+
+def chosen_log_probabilities(
+    logits: Float[Tensor, "row read label"], ids: Sequence[int] | Tensor
+) -> Float[Tensor, "row read"]:
+    """The log-probabilities of the tokens at these ids, in float32."""
+    labels = torch.as_tensor(ids, device=logits.device)
+    return logits.gather(2, labels[..., None])[..., 0].float() - logits.float().logsumexp(dim=-1)
