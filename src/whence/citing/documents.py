@@ -126,6 +126,10 @@ class SourcedPrompt:
         kept[:, gap >= 0] = self._gaps_left(sets)[:, gap[gap >= 0]]
         return kept
 
+    def owners(self, tokens: Sequence[Span | None]) -> Int[np.ndarray, " token"]:
+        """The source that each token belongs to, −1 where none."""
+        return self._owners(tokens)[0]
+
     def _owners(self, tokens: Sequence[Span | None]) -> tuple[Int[np.ndarray, " token"], Int[np.ndarray, " token"]]:
         """For each token the source that it belongs to, and the source before which it is space; −1 where none."""
         owner, gap = np.full(len(tokens), -1), np.full(len(tokens), -1)

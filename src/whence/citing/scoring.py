@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 LEVEL = 0.95
-LEAST = float(np.log(2))  # a source is cited if it at least doubles the odds of the sentence
+LEAST = float(np.log(10))  # a source is cited that makes the odds of the sentence ten times as large
 SETTLED = 0.1  # of the strongest score: an interval with no more on either side of a score is narrow enough
 _RESAMPLES = 200
 
