@@ -88,16 +88,12 @@ def context_cite(
     """ContextCite as published: a Lasso on random sets; the intervals are from a bootstrap over the sets."""
     sets = drawn_as_context_cite(budget, ablations.n_sources, seed)
     values = _logits(ablations, sentences, sets)
-    lengths = [len(tokens) for tokens in sentences]
-    draws = np.random.default_rng(seed).integers(len(sets), size=(_RESAMPLES, len(sets)))
-
-    def fit(rows: Int[np.ndarray, " row"]) -> Float[np.ndarray, "sentence source"]:
-        return np.stack(
-            [lasso(sets[rows], of[rows] / length) * length for of, length in zip(values, lengths, strict=True)]
-        )
-
-    errors = np.std([fit(rows) for rows in draws], axis=0, ddof=1)
-    return SourceScores.around(fit(np.arange(len(sets))), errors * _quantile(ablations.n_sources, budget - 1))
+    lengths = np.array([len(tokens) for tokens in sentences])[:, None]
+    per_token = values / lengths
+    scores = np.stack([lasso(sets, of) for of in per_token]) * lengths
+    draws = np.random.default_rng(seed).integers(budget, size=(_RESAMPLES, budget))
+    errors = np.stack([lasso(sets[draws], of[draws], tolerance=1e-3).std(axis=0, ddof=1) for of in per_token]) * lengths
+    return SourceScores.around(scores, errors * _quantile(ablations.n_sources, budget - 1))
 
 
 def leave_one_out(
