@@ -423,7 +423,9 @@ def test_a_token_budget_must_be_a_number(budget: Any) -> None:
 
 
 def test_an_unknown_task(tmp_path: Path) -> None:
-    known = "known: classification, question_answering, token_classification, masked_lm, causal_lm, similarity"
+    known = (
+        "known: classification, question_answering, token_classification, masked_lm, causal_lm, response, similarity"
+    )
     for source in (tmp_path, (tiny_models.build("bert"), tiny_models.wordpiece())):
         problem, advice = complaint(whence.UnknownNameError, whence.load, source, task="sentiment")
         assert problem == "unknown task 'sentiment'"

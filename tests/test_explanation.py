@@ -262,6 +262,7 @@ NEWER = (
     "embedded",
     "notes",
     "units",
+    "outputs",
 )  # a file of before these is read: see test_facts.py
 PARTS: list[tuple[Any, ...]] = [(), ("tokens", 1), ("meaning",), ("prediction",), ("target",), ("model",), ("cost",)]
 

@@ -244,7 +244,7 @@ def test_units_are_written_and_read(tmp_path: Path) -> None:
     with pytest.raises(whence.UnknownNameError, match="unknown layer 7"):
         again.gathered(7)
     data = json.loads((tmp_path / "e.json").read_text())
-    assert data["schema"] == "whence.explanation/1"
+    assert data["schema"] == "whence.explanation/2"
     assert data["units"]["units"][1]["start"] == 13
 
 

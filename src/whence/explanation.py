@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -77,6 +77,16 @@ class UnitScores:
     units: tuple[Unit, ...]
     scores: Float[np.ndarray, "layer unit"]
     standard_errors: Float[np.ndarray, "layer unit"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class OutputScores:
+    """The scores of the tokens of a response one by one: `scores[k, i, j]` is what the k-th of them owes to token j at
+    layer i, and `values[k]` the number explained, such as its log-probability. `positions` are those of the tokens."""
+
+    positions: tuple[int, ...]
+    values: tuple[float, ...]
+    scores: Float[np.ndarray, "output layer token"]
 
 
 @dataclass(frozen=True)
@@ -158,6 +168,9 @@ class Explanation:
     reasons to doubt the scores, `notes` are not: they say, for instance, that sampled numbers happen to be exact.
     `units` holds the scores of words, sentences or other units, where those were asked for.
 
+    Of a response (`pair`, whose tokens are special and come last), `scores` are those of all that was asked about
+    together; `outputs` holds them for each of its tokens, and `part` gives the explanation of some words of it.
+
     >>> import whence
     >>> explanation = whence.explain(whence.load(), "a gorgeous, witty film", method="gradient_x_input")
     >>> explanation.prediction.label
@@ -185,6 +198,7 @@ class Explanation:
     whence_version: str = field(default="")
     notes: tuple[str, ...] = ()
     units: UnitScores | None = None
+    outputs: OutputScores | None = None
 
     @classmethod
     def from_scores(
@@ -235,6 +249,41 @@ class Explanation:
             model=model or ModelRecord("unknown", None, "unknown", "unknown"),
             seed=0,
             cost=cost or Cost(0, 0, 0.0),
+        )
+
+    def part(self, words: str | tuple[int, int]) -> Explanation:
+        """What some words of the response rest on: given as they stand there, or by their first and last character.
+
+        The scores of their tokens are gathered: added up, or the strongest where scores do not add up.
+        """
+        if self.outputs is None:
+            raise UsageError(
+                "the tokens of a response were not told apart here", "explain a response by a method that tells them"
+            )
+        response = self.pair or ""
+        start, end = (response.find(words), response.find(words) + len(words)) if isinstance(words, str) else words
+        tokens = [self.tokens[position] for position in self.outputs.positions]
+        chosen = [k for k, token in enumerate(tokens) if token.start < end and start < token.end]
+        if start < 0 or not chosen:
+            raise UsageError(f"{words!r} is not in what was explained of the response", "give words that stand there")
+        gather = self.meaning.gathered
+        scores = np.apply_along_axis(gather, 0, self.outputs.scores[chosen]).astype(np.float32)
+        scores.setflags(write=False)
+        units = self.units
+        if units is not None:
+            table = np.array([[gather(row[list(unit.tokens)]) for unit in units.units] for row in scores], np.float32)
+            table.setflags(write=False)
+            units = UnitScores(units.kind, units.units, table)
+        values = tuple(self.outputs.values[k] for k in chosen)
+        whole = float(np.prod(values)) if self.target.scale == "probability" else sum(values)
+        return replace(
+            self,
+            scores=scores,
+            units=units,
+            target=ExplainedTarget(response[start:end].strip(), self.target.scale, whole),
+            standard_errors=None,
+            completeness_errors=None,
+            outputs=OutputScores(tuple(self.outputs.positions[k] for k in chosen), values, self.outputs.scores[chosen]),
         )
 
     def row(self, layer: Layer | None = None) -> Float[np.ndarray, " token"]:
@@ -299,11 +348,19 @@ class Explanation:
         return load(path)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """One row per layer and token: layer, token, start, end, segment, special, word, score."""
+        """One row per layer and token: layer, token, start, end, segment, special, word, score.
+
+        Where the tokens of a response were told apart, they come in rows of their own, with their position in a column
+        `output`; it is -1 in the rows of the whole.
+        """
         import pandas
 
+        tables: list[tuple[int, Any]] = [(-1, self.scores)]
+        if self.outputs is not None:
+            tables += zip(self.outputs.positions, self.outputs.scores, strict=True)
         return pandas.DataFrame(
             {
+                **({} if self.outputs is None else {"output": output}),
                 "layer": layer,
                 "position": position,
                 "token": token.text,
@@ -312,8 +369,9 @@ class Explanation:
                 "segment": token.segment,
                 "special": token.special,
                 "word": token.word,
-                "score": float(self.scores[i, position]),
+                "score": float(scores[i, position]),
             }
+            for output, scores in tables
             for i, layer in enumerate(self.layers)
             for position, token in enumerate(self.tokens)
         )

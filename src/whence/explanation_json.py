@@ -13,6 +13,7 @@ from whence.explanation import (
     Explanation,
     Meaning,
     ModelRecord,
+    OutputScores,
     Prediction,
     Scale,
     Token,
@@ -40,7 +41,8 @@ from whence.json_records import (
     whole,
 )
 
-SCHEMA = "whence.explanation/1"
+SCHEMA = "whence.explanation/2"
+_SCHEMA_OF_BEFORE = "whence.explanation/1"  # without outputs
 _ADVICE = "give a file that Explanation.save wrote"
 
 
@@ -49,7 +51,8 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> Explanation:
-    explanation: Explanation = _EXPLANATION(of_schema(data, SCHEMA, "an explanation"), "")
+    known = _SCHEMA_OF_BEFORE if isinstance(data, Mapping) and data.get("schema") == _SCHEMA_OF_BEFORE else SCHEMA
+    explanation: Explanation = _EXPLANATION(of_schema(data, known, "an explanation"), "")
     return explanation
 
 
@@ -64,6 +67,8 @@ def _explanation(**values: Any) -> Explanation:
     check_spans(values["tokens"], values["text"], values["pair"])
     if values["units"] is not None:
         _check_units(values["units"], shape, values["text"], values["pair"])
+    if values["outputs"] is not None:
+        _check_outputs(values["outputs"], shape)
     return Explanation(**values)
 
 
@@ -90,6 +95,16 @@ def _check_units(scored: UnitScores, shape: tuple[int, int], source: str, pair: 
     for index, unit in enumerate(scored.units):
         if not unit.tokens or not all(0 <= position < shape[1] for position in unit.tokens):
             raise FileError(f"units.units[{index}]: expected positions of some of {shape[1]} tokens", _ADVICE)
+
+
+def _check_outputs(outputs: OutputScores, shape: tuple[int, int]) -> None:
+    count = len(outputs.positions)
+    if outputs.scores.shape != (count, *shape) or len(outputs.values) != count:
+        raise FileError(
+            f"outputs: expected {count} tables of {shape[0]} x {shape[1]} numbers and as many values", _ADVICE
+        )
+    if not all(0 <= position < shape[1] for position in outputs.positions):
+        raise FileError(f"outputs.positions: expected positions of some of {shape[1]} tokens", _ADVICE)
 
 
 def save(explanation: Explanation, path: str | Path) -> None:
@@ -163,6 +178,9 @@ _EXPLANATION: Reader = record(
                 {"kind": text, "units": several(UNIT), "scores": table(2), "standard_errors": optional(table(2))},
             )
         ),
+        "outputs": optional(
+            record(OutputScores, {"positions": several(whole), "values": several(number), "scores": table(3)})
+        ),
     },
-    lambda values: {"notes": [], "units": None},
+    lambda values: {"notes": [], "units": None, "outputs": None},
 )

@@ -27,7 +27,9 @@ SCALES: tuple[Scale, ...] = ("logit", "probability", "log_probability")
 class Selection:
     """The targets of a batch, resolved: `of` picks one number per row out of the logits of the same texts.
 
-    A target is a weighted sum over its parts (two for a contrast), each a sum over its indices (two for a span).
+    A target is a weighted sum over its parts (two for a contrast), each a sum over its indices: two for a span, as many
+    as it has tokens for a response. Where a row has fewer than another, the rest is not `counted`. With `each`, the
+    indices are outputs of their own beside the target as a whole: the tokens of a response.
     """
 
     reading: Reading
@@ -35,6 +37,8 @@ class Selection:
     weights: Float[Tensor, " part"]
     indices: Int[Tensor, "batch part index 2"]
     descriptions: tuple[str, ...]
+    counted: Bool[Tensor, "batch part index"] | None = None
+    each: bool = False
 
     @property
     def positions(self) -> Int[Tensor, " batch"]:
@@ -42,7 +46,8 @@ class Selection:
         return self.indices[:, 0, 0, 0]
 
     def rows(self, rows: Int[Tensor, " row"]) -> Selection:
-        return replace(self, indices=self.indices[rows])
+        counted = None if self.counted is None else self.counted[rows]
+        return replace(self, indices=self.indices[rows], counted=counted)
 
     def of(
         self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
@@ -54,10 +59,33 @@ class Selection:
         self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
     ) -> Float[Tensor, "batch part"]:
         """Each part of each row's target, before they are added up."""
+        return self._on_its_scale(self._picked(logits, mask).sum(dim=-1))
+
+    def outputs(
+        self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch output"]:
+        """The target of each row and, where they are asked about by themselves, each of its outputs behind it."""
+        picked = self._picked(logits, mask)
+        whole = self._on_its_scale(picked.sum(dim=-1)) @ self.weights
+        if self.n_outputs == 1:
+            return whole[:, None]
+        return torch.cat([whole[:, None], self._on_its_scale(picked[:, 0])], dim=1)
+
+    @property
+    def n_outputs(self) -> int:
+        """How many numbers `outputs` gives: one for the target, and, if it has several outputs, one for each."""
+        return 1 + self.indices.shape[2] if self.each and self.indices.shape[2] > 1 else 1
+
+    def _picked(
+        self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
+    ) -> Float[Tensor, "batch part index"]:
         logits = _with_token_axis(logits)
         source = logits if self.scale == "logit" else self.reading.log_probabilities(logits, mask)
         batch = torch.arange(len(logits), device=logits.device)[:, None, None]
-        sums = source[batch, self.indices[..., 0], self.indices[..., 1]].float().sum(dim=-1)
+        picked = source[batch, self.indices[..., 0], self.indices[..., 1]].float()
+        return picked if self.counted is None else picked.masked_fill(~self.counted, 0.0)
+
+    def _on_its_scale(self, sums: Float[Tensor, "batch some"]) -> Float[Tensor, "batch some"]:
         return sums.exp() if self.scale == "probability" else sums
 
     def records(self, values: Float[Tensor, " batch"]) -> list[ExplainedTarget]:
@@ -76,8 +104,13 @@ def select(
     reading: Reading,
     logits: Float[Tensor, "batch *token label"],
     texts: Sequence[EncodedText],
+    *,
+    each: bool = False,
 ) -> Selection:
-    """Resolve a target on every text of a batch, given the model's output on the whole texts."""
+    """Resolve a target on every text of a batch, given the model's output on the whole texts.
+
+    `each` asks about the tokens of a response one by one too.
+    """
     if scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
     rows = _with_token_axis(logits.detach()).float().cpu()
@@ -93,13 +126,35 @@ def select(
     if reading.one_position:
         sides = [replace(side, at=characters[0]) if isinstance(side, Label) else side for side in sides]
     parts = [[reading.part(side, row, text) for side in sides] for row, text in zip(rows, texts, strict=True)]
+    most = max(len(part.indices) for row in parts for part in row)
+    indices = [[[*part.indices, *part.indices[-1:] * (most - len(part.indices))] for part in row] for row in parts]
+    counts = torch.tensor([[len(part.indices) for part in row] for row in parts])
+    counted = torch.arange(most) < counts[..., None]
     return Selection(
         reading,
         scale,
         weights=torch.tensor([1.0, -1.0][: len(sides)], device=logits.device),
-        indices=torch.tensor([[part.indices for part in row] for row in parts], device=logits.device),
+        indices=torch.tensor(indices, device=logits.device),
         descriptions=tuple(" rather than ".join(part.description for part in row) for row in parts),
+        counted=None if counted.all() else counted.to(logits.device),
+        each=each and reading.responds and len(sides) == 1,
     )
+
+
+def joined(selections: Sequence[Selection]) -> Selection:
+    """The rows of several selections of one target, one after the other."""
+    most = max(each.indices.shape[2] for each in selections)
+    missing = [most - each.indices.shape[2] for each in selections]
+    indices = [
+        torch.cat([each.indices, each.indices[:, :, -1:].expand(-1, -1, more, -1)], dim=2)
+        for each, more in zip(selections, missing, strict=True)
+    ]
+    counted = None
+    if any(missing) or any(each.counted is not None for each in selections):
+        real = [each.indices[..., 0] >= 0 if each.counted is None else each.counted for each in selections]
+        counted = torch.cat([torch.nn.functional.pad(own, (0, more)) for own, more in zip(real, missing, strict=True)])
+    descriptions = tuple(description for each in selections for description in each.descriptions)
+    return replace(selections[0], indices=torch.cat(indices), counted=counted, descriptions=descriptions)
 
 
 def _side(target: Label | Span | str | int) -> Label | Span:

@@ -17,10 +17,10 @@ import regex
 from whence.errors import UnknownNameError, UsageError
 
 Span = tuple[int, int]
-UnitName = Literal["token", "word", "sentence", "paragraph"]
+UnitName = Literal["token", "word", "sentence", "paragraph", "turn"]
 Units = UnitName | Sequence[Span] | tuple[Sequence[Span], Sequence[Span]]
 """What is scored and goes as a whole: a kind of unit, or spans of characters of a text, or of both texts of a pair."""
-UNITS: tuple[UnitName, ...] = ("token", "word", "sentence", "paragraph")
+UNITS: tuple[UnitName, ...] = ("token", "word", "sentence", "paragraph", "turn")
 
 # A run of letters, digits and marks (with inner apostrophes and hyphens) is a word; so is each character of scripts
 # written without spaces, each grapheme of anything else that can be seen (an emoji family is one), and nothing else.
@@ -193,12 +193,18 @@ def _abbreviates(text: str, begin: int, stop: int, begins: str, word: str) -> bo
     return (before in _MAY_END or _INITIALS.fullmatch(before) is not None) and word not in _BEGINS_A_SENTENCE
 
 
-def spans_of_units(texts: tuple[str, str], units: Units) -> tuple[list[Span], list[Span]]:
-    """The spans of the units of a text, and of its pair (without one: of an empty text); given ones are checked."""
+def spans_of_units(texts: tuple[str, str], units: Units, turns: Sequence[Span] = ()) -> tuple[list[Span], list[Span]]:
+    """The spans of the units of a text, and of its pair (without one: of an empty text); given ones are checked.
+
+    Of a chat, no unit reaches beyond one of the `turns` of its text.
+    """
     if isinstance(units, str):
-        if units not in _SPANS:
+        if units == "turn" and not turns:
+            raise UsageError("a text has no turns: they are the messages of a chat", "use units='paragraph'")
+        if units not in UNITS or units == "token":
             raise UnknownNameError("unit", units, UNITS)
-        return _SPANS[units](texts[0]), _SPANS[units](texts[1])
+        of_text = spans_in_turns(texts[0], turns, _SPANS[units]) if turns else _SPANS[units](texts[0])
+        return of_text, [] if units == "turn" else _SPANS[units](texts[1])
     of_one = all(isinstance(edge, int) for span in units for edge in span)
     both: Any = (units, ()) if of_one else units
     if len(both) != 2:
@@ -214,8 +220,14 @@ def spans_of_units(texts: tuple[str, str], units: Units) -> tuple[list[Span], li
     return given, of_pair
 
 
+def spans_in_turns(text: str, turns: Iterable[Span], spans_of: Callable[[str], list[Span]]) -> list[Span]:
+    """The units of each turn by itself."""
+    return [(begin + start, begin + end) for begin, stop in turns for start, end in spans_of(text[begin:stop])]
+
+
 _SPANS: dict[str, Callable[[str], list[Span]]] = {
     "word": word_spans,
     "sentence": sentence_spans,
     "paragraph": paragraph_spans,
+    "turn": lambda text: _visible(text, []),
 }

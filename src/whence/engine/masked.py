@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,7 @@ from whence.models.hiding import Hiding, stand_in_word
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
 from whence.models.without_hidden import first_position, without_hidden
-from whence.selection import Selection, select
+from whence.selection import Selection, joined, select
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -45,7 +45,7 @@ class MaskedTexts:
         self._lengths = np.array([len(encoding) for encoding in encodings])
         self._equal_lengths = reads_padding(model, encodings)
         self._first = first_position(model) if hiding.from_attention else None
-        parts, indices = [], []
+        parts, selections = [], []
         with model.held(), torch.inference_mode():
             batches = self._batches(self._lengths)
             for batch in batches:
@@ -53,8 +53,9 @@ class MaskedTexts:
                 logits = model.run(inputs)
                 selection = select("predicted", "probability", model.reading, logits, inputs.encodings)
                 parts.append(self._answers(logits, inputs, selection))
-                indices.append(selection.indices)
-            self._selection = replace(selection, indices=torch.cat(indices)[np.argsort(np.concatenate(batches))])
+                selections.append(selection)
+            back = torch.from_numpy(np.argsort(np.concatenate(batches))).to(model.device)
+            self._selection = joined(selections).rows(back)
         self.whole = _gathered(parts, batches)
 
     def answers(self, rows: Int[np.ndarray, " row"], keep: Bool[np.ndarray, "row token"]) -> Answers:

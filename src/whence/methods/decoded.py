@@ -66,6 +66,7 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
         cost=f"{inner.cost}; 1 pass of the head per layer",
         layers=inner.layers if inner.layers == "blocks" else "all",
         takes_units=False,
+        tells_outputs=False,
     )
 
 

@@ -82,4 +82,5 @@ METHOD = Method(
     needs=("gradients", "a baseline", "captum"),
     cost="baselines x (3 forwards, 1 backward) per layer",
     differentiable=False,
+    linear=True,
 )

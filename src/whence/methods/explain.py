@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings as python_warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -15,16 +15,26 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError, NonFiniteError, UnknownNameError, UsageError, WhenceWarning
-from whence.explanation import Cost, Explanation, Layer, Meaning, Scale
+from whence.explanation import Cost, Explanation, Layer, Meaning, OutputScores, Scale
 from whence.methods.baselines import baseline_name
+from whence.methods.contrast import Passages, check_contrast, counterpart, rather_than
 from whence.methods.names import method_named
 from whence.methods.options import at_least, check_seed
 from whence.methods.question import INCOMPLETE, ONE_BY_ONE_TOKENS, Method, Question, Scores
 from whence.methods.unit_scores import check_units, kind_of, with_units
 from whence.methods.usual import ALWAYS, usual_method
 from whence.models.batching import Text, batches, encode_each, reads_padding, shortened, usual_batch_tokens
-from whence.models.inputs import Encoding, Inputs
+from whence.models.inputs import Encoding, Ids, Inputs, Messages
 from whence.models.layered import LayeredModel, Layers
+from whence.models.responses import (
+    MAX_NEW_TOKENS,
+    UNASKED,
+    Unasked,
+    answered_each,
+    is_chat,
+    is_ids_or_messages,
+    responding,
+)
 from whence.progress import Progress, reporter
 from whence.selection import predictions, select
 from whence.targets import Contrast, Label, Target
@@ -36,19 +46,22 @@ if TYPE_CHECKING:
 
 @overload
 def explain(
-    model: LayeredModel, texts: Text, method: str | Method | None = ..., *, target: Target = ...,
+    model: LayeredModel, texts: Text | Ids | Messages, method: str | Method | None = ..., *, target: Target = ...,
     scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
-    batch_tokens: int | None = ..., progress: Progress = ..., **options: Any,
+    batch_tokens: int | None = ..., progress: Progress = ..., response: str | Ids | Unasked | None = ...,
+    foil: str | Ids | None = ..., without: Passages | None = ..., max_new_tokens: int = ..., **options: Any,
 ) -> Explanation: ...  # fmt: skip
 @overload
 def explain(
-    model: LayeredModel, texts: Iterable[Text], method: str | Method | None = ..., *, target: Target = ...,
+    model: LayeredModel, texts: Iterable[Text | Messages], method: str | Method | None = ..., *, target: Target = ...,
     scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
-    batch_tokens: int | None = ..., progress: Progress = ..., **options: Any,
+    batch_tokens: int | None = ..., progress: Progress = ...,
+    response: Sequence[str | Ids] | Unasked | None = ..., foil: None = ..., without: None = ...,
+    max_new_tokens: int = ..., **options: Any,
 ) -> list[Explanation]: ...  # fmt: skip
 def explain(
     model: LayeredModel,
-    texts: Text | Iterable[Text],
+    texts: Text | Ids | Messages | Iterable[Text | Messages],
     method: str | Method | None = None,
     *,
     target: Target = "predicted",
@@ -58,9 +71,13 @@ def explain(
     seed: int = 0,
     batch_tokens: int | None = None,
     progress: Progress = None,
+    response: str | Ids | Sequence[str | Ids] | Unasked | None = UNASKED,
+    foil: str | Ids | None = None,
+    without: Passages | None = None,
+    max_new_tokens: int = MAX_NEW_TOKENS,
     **options: Any,
 ) -> Explanation | list[Explanation]:
-    """Tell which tokens the model's decision rests on.
+    """Tell which tokens the model's decision, or a decoder's response, rests on.
 
     >>> import whence
     >>> explanation = whence.explain(whence.load(), "not the worst film of the year", method="leave_one_out")
@@ -69,10 +86,12 @@ def explain(
 
     Args:
         model: what `whence.load` gives.
-        texts: a text or a pair of texts gives an explanation; several give a list in the same order.
+        texts: a text or a pair of texts gives an explanation; several give a list in the same order. A decoder's prompt
+            may also be given as token ids, or as the messages of a chat.
         method: a name from `whence methods` (a preset too), or a `Method` of your own; by default the cheapest of the
             most faithful on boards, see `whence.methods.usual`, and a note says why it is that.
-        target: what is explained: "predicted", a label by name or id, `Label`, `Span` or `Contrast`.
+        target: what is explained: "predicted", a label by name or id, `Label`, `Span` or `Contrast`. Of a response:
+            "all" of it, words as they stand in it, or a `Span` of its characters.
         scale: its unit: "logit", "probability" or "log_probability"; by default what suits the method, mostly "logit".
         layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method.
         units: what is scored: "token", "word", "sentence", "paragraph", or spans of characters of one text, such as
@@ -81,27 +100,40 @@ def explain(
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most, padding included; lower it if memory runs out.
         progress: True draws a bar, a function is called with (method, texts done, texts in all) after each batch.
+        response: what a decoder wrote after the prompt, as a text or as token ids (for several prompts a list of
+            these); None: it writes one now, the likeliest token each time. The prompt's tokens are scored, for the
+            response as a whole and for each of its tokens: see `Explanation.outputs`. Unless a response is asked for,
+            a text's next token is explained; a chat is always answered.
+        foil: another response: why was the one written rather than this?
+        without: parts of the prompt: what does the response rest on with them rather than without them?
+        max_new_tokens: how much the model writes at most.
         options: the method's own; an unknown one is refused with a list of those that exist.
     """
-    single = isinstance(texts, (str, tuple))
+    single = isinstance(texts, (str, tuple)) or is_ids_or_messages(texts)
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
-    encodings = encode_each(model, [texts] if single else texts)
+    given: list[Any] = [texts] if single else list(texts)
+    if response is not UNASKED or model.reading.responds or any(is_chat(text) for text in given):
+        model = responding(model)
+        encodings = answered_each(model, given, [response] if single else response, max_new_tokens, seed)
+    elif is_ids_or_messages(texts):
+        encodings = [model.encode_prompt(texts)]  # type: ignore[arg-type]
+    else:
+        encodings = encode_each(model, given)
     check_units(units, encodings)
     why = None
     if method is None and encodings:
         method, why = usual_method(model, min(encodings, key=len), layers, scale, options)
+        if model.reading.responds and layers in (None, "embeddings"):
+            options.setdefault("baseline", "delete")
     plan = _plan(model, method or ALWAYS, target, scale, layers, units, seed, batch_tokens, options)
-    found: list[Explanation | None] = [None] * len(encodings)
-    done = 0
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
-        alone = ([index] for index in range(len(encodings)))
-        for batch in alone if plan.method.one_by_one else batches(model, encodings, plan.batch_tokens):
-            for index, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
-                found[index] = explanation
-            done += len(batch)
-            report(plan.name, done, len(encodings))
-    explanations = [explanation for explanation in found if explanation is not None]
+        explanations = _explained(model, encodings, plan, report)
+        if foil is not None or without is not None:
+            check_contrast(plan.name, plan.method, model, encodings, target, foil, without)
+            other, said, left = counterpart(model, encodings[0], explanations[0], foil, without)
+            explanations = [rather_than(explanations[0], _explained(model, [other], plan, report)[0], said, left)]
+    explanations = [with_units(one, each, plan.units) for one, each in zip(explanations, encodings, strict=True)]
     if why is not None:
         explanations = [
             replace(each, notes=(f"{each.method} is the usual method: {why}", *each.notes)) for each in explanations
@@ -110,6 +142,21 @@ def explain(
         for warning in explanation.warnings:
             python_warnings.warn(f"{shortened(explanation.text)}: {warning}", WhenceWarning, stacklevel=2)
     return explanations[0] if single else explanations
+
+
+def _explained(
+    model: LayeredModel, encodings: Sequence[Encoding], plan: _Plan, report: Callable[[str, int, int], None]
+) -> list[Explanation]:
+    """The explanation of each text, in their order."""
+    found: list[Explanation | None] = [None] * len(encodings)
+    done = 0
+    alone = ([index] for index in range(len(encodings)))
+    for batch in alone if plan.method.one_by_one else batches(model, encodings, plan.batch_tokens):
+        for index, explanation in zip(batch, _answer(model, [encodings[i] for i in batch], plan), strict=True):
+            found[index] = explanation
+        done += len(batch)
+        report(plan.name, done, len(encodings))
+    return [explanation for explanation in found if explanation is not None]
 
 
 @dataclass(frozen=True)
@@ -182,6 +229,8 @@ def _plan(
 
 
 def _usual_scale(model: LayeredModel, method: Method) -> Scale:
+    if model.reading.responds:
+        return "log_probability"
     if model.reading.next_token and method.scale_of_next_token:
         return method.scale_of_next_token
     return method.scale or ("probability" if model.reading.decides else "logit")
@@ -222,7 +271,7 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     inputs = model.collate(encodings, at=_character_of(plan.target))
     with plan.method.within(model.module) if plan.method.within else nullcontext():
         states = model.states(inputs, differentiable=bool(plan.method.differentiable))
-    selection = select(plan.target, plan.scale, model.reading, states.logits, encodings)
+    selection = select(plan.target, plan.scale, model.reading, states.logits, encodings, each=plan.method.tells_outputs)
     question = Question(
         model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens,
         plan.units if plan.method.takes_units else "token",
@@ -230,16 +279,18 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     scores = plan.method.compute(question, **plan.options)
     if plan.shares:
         scores = _as_shares(scores, inputs)
-    values = _array(scores.values)
-    errors = None if scores.standard_errors is None else _array(scores.standard_errors)
-    missing = None if scores.completeness_errors is None else _array(scores.completeness_errors)
+    shown = ~inputs.response  # what is explained is no reason for itself
+    told = _array(_by_output(scores.values, 4) * shown[:, None, None].to(scores.values.device))
+    values = told[:, 0]
+    errors = None if scores.standard_errors is None else _array(_by_output(scores.standard_errors, 4)[:, 0])
+    missing = None if scores.completeness_errors is None else _array(_by_output(scores.completeness_errors, 3)[:, 0])
     seconds = time.perf_counter() - started  # a GPU is done only once its numbers are here
     said = predictions(model.reading, states.logits, inputs.mask, encodings)
     targets = selection.records(question.value.detach())
     forwards, backwards = question.forwards.tolist(), question.backwards.tolist()
     total = sum(len(encoding) for encoding in encodings)
     warnings = _warnings(plan, encodings, values, missing, reads_padding(model, encodings))
-    explanations = [
+    return [
         Explanation(
             text=encoding.text,
             pair=encoding.pair,
@@ -259,10 +310,30 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
             whence_version=plan.whence_version,
             warnings=(*(() if scores.warnings is None else scores.warnings[row]), *warnings[row]),
             notes=() if scores.notes is None else tuple(scores.notes[row]),
+            outputs=_outputs(question, row, told[row]) if selection.each else None,
         )
         for row, encoding in enumerate(encodings)
     ]
-    return [with_units(one, encoding, plan.units) for one, encoding in zip(explanations, encodings, strict=True)]
+
+
+def _by_output(values: Tensor, axes: int) -> Tensor:
+    """An answer with the axis of outputs that `Scores` may leave out."""
+    return values if values.ndim == axes else values[:, None]
+
+
+def _outputs(question: Question, row: int, told: Float[np.ndarray, "output layer token"]) -> OutputScores:
+    """The scores of each token of a response; where it is but one, they are those of the whole."""
+    selection, encoding = question.selection, question.inputs.encodings[row]
+    indices = selection.indices[row, 0, :, 0]
+    if selection.counted is not None:
+        indices = indices[selection.counted[row, 0]]
+    first = 0 if selection.n_outputs == 1 else 1
+    own = slice(first, first + len(indices))
+    return OutputScores(
+        tuple(encoding.response.start + index for index in indices.tolist()),
+        tuple(question.outputs[row, own].tolist()),
+        _frozen(told[own, :, : len(encoding)]),
+    )
 
 
 def _character_of(target: Target) -> int | None:
@@ -273,7 +344,7 @@ def _character_of(target: Target) -> int | None:
 
 
 def _as_shares(scores: Scores, inputs: Inputs) -> Scores:
-    sizes = scores.values.abs() * inputs.mask[:, None].to(scores.values)
+    sizes = _by_output(scores.values.abs(), 4) * (inputs.mask & ~inputs.response)[:, None, None].to(scores.values)
     shares = sizes / sizes.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
     return Scores(shares, warnings=scores.warnings, notes=scores.notes)
 

@@ -30,4 +30,5 @@ METHOD = Method(
     needs=("gradients",),
     cost="1 forward, 1 backward, all layers together",
     layers="all",
+    tells_outputs=True,
 )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-
 from whence.explanation import Meaning
-from whence.methods.question import Method, Question, Scores
+from whence.methods.question import Method, Question, Scores, of_outputs
 
 
 def gradient(question: Question) -> Scores:
     """The L2 norm of the target's gradient at each state (Simonyan et al., 2014)."""
-    norms = [gradient.float().norm(dim=-1) for gradient in question.state_gradients()]
-    return Scores(torch.stack(norms, dim=1))
+    return Scores(of_outputs(question.of_state_gradients(lambda state, gradient: gradient.float().norm(dim=-1))))
 
 
 METHOD = Method(
@@ -20,4 +17,5 @@ METHOD = Method(
     needs=("gradients",),
     cost="1 forward, 1 backward, all layers together",
     layers="all",
+    tells_outputs=True,
 )

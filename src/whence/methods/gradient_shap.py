@@ -12,7 +12,7 @@ from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Layer, Meaning
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
-from whence.methods.question import Method, Question, Scores
+from whence.methods.question import Method, Question, Scores, of_outputs
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -49,8 +49,8 @@ def gradient_shap(
         raise UsageError("between='ids' needs a baseline that is a token", "use baseline='pad' or 'mask'")
     answers = [_at_layer(question, layer, samples, noise, baselines, between, special) for layer in question.layers]
     return Scores(
-        torch.stack([mean for mean, _ in answers], dim=1),
-        standard_errors=torch.stack([error for _, error in answers], dim=1) if samples > 1 else None,
+        of_outputs(torch.stack([mean for mean, _ in answers], dim=2)),
+        standard_errors=of_outputs(torch.stack([error for _, error in answers], dim=2)) if samples > 1 else None,
     )
 
 
@@ -62,7 +62,7 @@ def _at_layer(
     baselines: list[BaselineStates],
     between: str,
     special: bool | None,
-) -> tuple[Float[Tensor, "batch token"], Float[Tensor, "batch token"]]:
+) -> tuple[Float[Tensor, "batch output token"], Float[Tensor, "batch output token"]]:
     """The mean over the random points, and its standard error."""
     h = question.states.at(layer).detach()
     may_go = removable(question, layer, special)[..., None]
@@ -85,10 +85,11 @@ def _at_layer(
             return _states_of_ids_between(question, layer, rows[chunk], shares[chunk], baselines[0])
         return torch.lerp(starts[chunk], ends[chunk], shares[chunk, None, None])
 
-    products = torch.zeros(len(rows), h.shape[1], device=h.device)
-    for chunk, gradients in question.gradients(layer, rows, on_the_way):
-        products[chunk] = ((ends[chunk] - starts[chunk]).float() * gradients.float()).sum(dim=-1)
-    of_text = products.view(len(h), samples, -1)
+    products = torch.zeros(len(rows), question.outputs.shape[1], h.shape[1], device=h.device)
+    for chunk, which, gradients in question.output_gradients(layer, rows, on_the_way):
+        found = ((ends[chunk] - starts[chunk]).float() * gradients.float()).sum(dim=-1)
+        products[chunk, which] = found.transpose(0, 1)
+    of_text = products.view(len(h), samples, *products.shape[1:])
     return of_text.mean(dim=1), of_text.std(dim=1, correction=min(1, samples - 1)) / samples**0.5
 
 
@@ -115,4 +116,6 @@ METHOD = Method(
     needs=("gradients", "a baseline"),
     cost="samples x (1 forward, 1 backward) per layer",
     differentiable=False,
+    tells_outputs=True,
+    linear=True,
 )

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from whence.explanation import Meaning
-from whence.methods.question import Method, Question, Scores
-from whence.methods.rounding import summed
+from whence.methods.question import Method, Question, Scores, of_outputs
+from whence.methods.rounding import BeyondRounding
 
 
 def gradient_x_input(question: Question) -> Scores:
     """The inner product of each state and the target's gradient there (Shrikumar et al., 2016)."""
-    products = [
-        question.states.at(layer).detach().float() * gradient.float()
-        for layer, gradient in zip(question.layers, question.state_gradients(), strict=True)
-    ]
-    return summed(question, products)
+    rounding = BeyondRounding(question)
+    values = question.of_state_gradients(
+        lambda state, gradient: rounding.sums(state.float() * gradient.float(), state.dtype)
+    )
+    return Scores(of_outputs(values), warnings=rounding.warnings)
 
 
 METHOD = Method(
@@ -27,4 +27,6 @@ METHOD = Method(
     needs=("gradients",),
     cost="1 forward, 1 backward, all layers together",
     layers="all",
+    tells_outputs=True,
+    linear=True,
 )

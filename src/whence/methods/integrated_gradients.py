@@ -12,7 +12,7 @@ from whence.explanation import Layer, Meaning
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
 from whence.methods.quadrature import Rule, points_and_weights
-from whence.methods.question import INCOMPLETE, Method, Question, Scores
+from whence.methods.question import INCOMPLETE, Method, Question, Scores, of_outputs
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -59,8 +59,8 @@ def integrated_gradients(
         path = _Path.at(question, layer, baselines, special)
         answers.append(_refined(path, most) if refined else _fixed(path, rule, steps))
     return Scores(
-        torch.stack([answer.scores for answer in answers], dim=1).float(),
-        completeness_errors=torch.stack([answer.missing for answer in answers], dim=1).float(),
+        of_outputs(torch.stack([answer.scores for answer in answers], dim=2).float()),
+        completeness_errors=of_outputs(torch.stack([answer.missing for answer in answers], dim=2).float()),
         warnings=[
             [each for each in said if each] for said in zip(*(answer.warnings for answer in answers), strict=True)
         ],
@@ -75,20 +75,20 @@ class _Path:
     layer: Layer
     start: Float[Tensor, "batch token hidden"]
     end: Float[Tensor, "batch token hidden"]
-    difference: Float[Tensor, " batch"]
+    difference: Float[Tensor, "batch output"]
 
     @classmethod
     def at(cls, question: Question, layer: Layer, baselines: BaselineStates, special: bool | None) -> _Path:
         end = question.states.at(layer).detach()
         start = torch.where(removable(question, layer, special)[..., None], baselines.at(layer), end)
         texts = torch.arange(len(end), device=end.device)
-        nothing = question.values(layer, texts, lambda chunk: start[chunk])
-        return cls(question, layer, start, end, (question.value.detach() - nothing).double().cpu())
+        nothing = question.output_values(layer, texts, lambda chunk: start[chunk])
+        return cls(question, layer, start, end, (question.outputs.detach() - nothing).double().cpu())
 
     def products(
         self, texts: Int[Tensor, " part"], points: Float[Tensor, "part point"]
-    ) -> Float[Tensor, "part point token"]:
-        """(state - baseline) x gradient, summed over features, at points of the way of some texts.
+    ) -> Float[Tensor, "part point output token"]:
+        """(state - baseline) x gradient of each output, summed over features, at points of the way of some texts.
 
         Points are rounded to the model's numbers only as parts of states: in bfloat16 those near 1 would all be 1.
         """
@@ -100,37 +100,45 @@ class _Path:
         def on_the_way(chunk: slice) -> Float[Tensor, "row token hidden"]:
             return torch.addcmul(start[rows[chunk]], way[rows[chunk]], shares[chunk, None, None]).to(self.end.dtype)
 
-        found = [
-            (way[rows[chunk]] * gradients.to(exact)).sum(dim=-1).double()
-            for chunk, gradients in self.question.gradients(self.layer, rows, on_the_way)
-        ]
-        return torch.cat(found).cpu().view(*points.shape, -1)
+        found = torch.zeros(len(rows), self.question.outputs.shape[1], self.end.shape[1], dtype=torch.float64)
+        for chunk, which, gradients in self.question.output_gradients(self.layer, rows, on_the_way):
+            products = (way[rows[chunk]] * gradients.to(exact)).sum(dim=-1)
+            found[chunk, which] = products.double().cpu().transpose(0, 1)
+        return found.view(*points.shape, *found.shape[1:])
 
-    def answer(self, scores: Float[Tensor, "batch token"], warnings: list[str] | None = None) -> _Answer:
+    def answer(self, scores: Float[Tensor, "batch output token"], warnings: list[str] | None = None) -> _Answer:
         missing = (self.difference - scores.sum(dim=-1)).abs()
         return _Answer(scores, missing, warnings or [""] * len(scores))
 
 
 @dataclass(frozen=True)
 class _Answer:
-    scores: Float[Tensor, "batch token"]
-    missing: Float[Tensor, " batch"]
+    scores: Float[Tensor, "batch output token"]
+    missing: Float[Tensor, "batch output"]
     warnings: list[str]
 
 
 def _fixed(path: _Path, rule: Rule, steps: int) -> _Answer:
     points, weights = map(torch.from_numpy, points_and_weights(rule, steps))
-    return path.answer(weights @ path.products(torch.arange(len(path.end)), points.expand(len(path.end), -1)))
+    products = path.products(torch.arange(len(path.end)), points.expand(len(path.end), -1))
+    return path.answer(_integral(weights, products))
+
+
+def _integral(
+    weights: Float[Tensor, " point"], products: Float[Tensor, "part point output token"]
+) -> Float[Tensor, "part output token"]:
+    return torch.einsum("n,pnot->pot", weights, products)
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Parts of the ways of texts: where each lies, what it adds to the scores, and how far two rules differ there."""
+    """Parts of the ways of texts: where each lies, what it adds to the scores, and how far two rules differ there, for
+    the target as a whole."""
 
     text: Int[Tensor, " part"]
     low: Float[Tensor, " part"]
     high: Float[Tensor, " part"]
-    scores: Float[Tensor, "part token"]
+    scores: Float[Tensor, "part output token"]
     apart: Float[Tensor, "part token"]
 
     @classmethod
@@ -139,8 +147,9 @@ class _Parts:
         fewer = torch.from_numpy(points_and_weights("fejer", steps // 2)[1])  # of every other point
         width = (high - low)[:, None]
         products = path.products(text, low[:, None] + width * points)
-        scores = width * (weights @ products)
-        return cls(text, low, high, scores, (scores - width * (fewer @ products[:, 1::2])).abs())
+        scores = width[..., None] * _integral(weights, products)
+        coarser = width * _integral(fewer, products[:, 1::2, :1])[:, 0]
+        return cls(text, low, high, scores, (scores[:, 0] - coarser).abs())
 
     def halved(self, path: _Path, which: Bool[Tensor, " part"]) -> _Parts:
         """With two parts in the place of each of some."""
@@ -155,8 +164,8 @@ class _Parts:
         largest = torch.zeros(batch, dtype=torch.float64).scatter_reduce_(0, self.text, size, "amax")
         return size >= largest[self.text] / 2
 
-    def total(self, batch: int, values: Float[Tensor, "part token"]) -> Float[Tensor, "batch token"]:
-        return torch.zeros(batch, values.shape[1], dtype=torch.float64).index_add_(0, self.text, values)
+    def total(self, batch: int, values: Float[Tensor, "part *output token"]) -> Float[Tensor, "batch *output token"]:
+        return torch.zeros(batch, *values.shape[1:], dtype=torch.float64).index_add_(0, self.text, values)
 
 
 def _refined(path: _Path, most: int) -> _Answer:
@@ -182,18 +191,20 @@ def _refined(path: _Path, most: int) -> _Answer:
         advice = f"raise most (most={4 * most})" if confined else "more points would hardly help"
         warnings[text] = (
             f"scores at layer {path.layer} are not settled: with {used[text]} points on the path they are unsure by up "
-            f"to {unsure[text]:.2g}, and the largest is {scores[text].abs().max():.2g}; {advice}"
+            f"to {unsure[text]:.2g}, and the largest is {scores[text, 0].abs().max():.2g}; {advice}"
         )
     return path.answer(scores, warnings)
 
 
 def _is_unsettled(
-    path: _Path, scores: Float[Tensor, "batch token"], unsure: Float[Tensor, " batch"]
+    path: _Path, scores: Float[Tensor, "batch output token"], unsure: Float[Tensor, " batch"]
 ) -> Bool[Tensor, " batch"]:
+    """Whether more points are needed for the target as a whole; its outputs get the same."""
     rounding = ROUNDING * path.question.value.detach().double().cpu().abs()
-    missing = (path.difference - scores.sum(dim=-1)).abs()
-    moving = unsure > (SETTLED * scores.abs().amax(dim=-1)).maximum(rounding)
-    return moving | (missing > (INCOMPLETE * path.difference.abs()).maximum(rounding))
+    difference, whole = path.difference[:, 0], scores[:, 0]
+    missing = (difference - whole.sum(dim=-1)).abs()
+    moving = unsure > (SETTLED * whole.abs().amax(dim=-1)).maximum(rounding)
+    return moving | (missing > (INCOMPLETE * difference.abs()).maximum(rounding))
 
 
 METHOD = Method(
@@ -205,4 +216,6 @@ METHOD = Method(
     cost="steps (25 to most) x (1 forward, 1 backward) + 1 forward per layer",
     layers="embeddings",
     differentiable=False,
+    tells_outputs=True,
+    linear=True,
 )  # fmt: skip

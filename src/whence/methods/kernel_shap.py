@@ -10,10 +10,10 @@ from torch import Tensor
 
 from whence.explanation import Meaning
 from whence.methods.baselines import Baseline, BaselineStates
-from whence.methods.occlusion import masked_values
+from whence.methods.occlusion import masked_outputs
 from whence.methods.options import at_least
 from whence.methods.players import players_of
-from whence.methods.question import Method, Question, Scores
+from whence.methods.question import Method, Question, Scores, of_outputs
 from whence.methods.shapley import all_sets, notes_of_exact
 
 if TYPE_CHECKING:
@@ -43,15 +43,15 @@ def kernel_shap(
         ]
         counts = [len(mask) for mask in keep]
         rows = torch.arange(len(of_layer)).repeat_interleave(torch.tensor(counts)).to(question.inputs.ids.device)
-        values = torch.split(masked_values(question, layer, rows, torch.cat(keep), baselines).cpu().double(), counts)
+        values = torch.split(masked_outputs(question, layer, rows, torch.cat(keep), baselines).cpu().double(), counts)
         found = []
         for row, (own, (present, weights)) in enumerate(zip(of_layer, drawn, strict=True)):
-            nothing, everything = values[row][-1], question.value[row].detach().cpu().double()
+            nothing, everything = values[row][-1], question.outputs[row].detach().cpu().double()
             solved = _solve(present.double(), values[row][:-1] - nothing, weights, everything - nothing)
-            found.append(own.spread(solved).float())
+            found.append(own.spread(solved.T).float())
         scores.append(torch.stack(found))
     exact = notes_of_exact(question, players, lambda count: _all_fit(count, samples))
-    return Scores(torch.stack(scores, dim=1), notes=exact)
+    return Scores(of_outputs(torch.stack(scores, dim=2)), notes=exact)
 
 
 def _all_fit(players: int, samples: int) -> bool:
@@ -79,19 +79,19 @@ def _coalitions(
 
 def _solve(
     design: Float[Tensor, "sample player"],
-    values: Float[Tensor, " sample"],
+    values: Float[Tensor, "sample output"],
     weights: Float[Tensor, " sample"],
-    total: Float[Tensor, ""],
-) -> Float[Tensor, " player"]:
+    total: Float[Tensor, " output"],
+) -> Float[Tensor, "player output"]:
     """Weighted least squares with the coefficients adding up to `total`: the last one is what the others leave."""
     players = design.shape[1]
     if players == 1:
         return total[None]
     free = design[:, :-1] - design[:, -1:]
     root = weights.sqrt()[:, None]
-    rest = (values - design[:, -1] * total)[:, None]
-    others = torch.linalg.lstsq(root * free, root * rest, driver="gelsd").solution[:, 0]
-    return torch.cat([others, (total - others.sum())[None]])
+    rest = values - design[:, -1:] * total
+    others = torch.linalg.lstsq(root * free, root * rest, driver="gelsd").solution
+    return torch.cat([others, (total - others.sum(dim=0))[None]])
 
 
 METHOD = Method(
@@ -100,4 +100,6 @@ METHOD = Method(
     needs=("a baseline",),
     cost="samples + 1 forwards per layer",
     takes_units=True,
+    tells_outputs=True,
+    linear=True,
 )

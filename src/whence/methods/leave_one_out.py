@@ -24,4 +24,6 @@ METHOD = Method(
     needs=("a baseline",),
     cost="1 forward per token and layer",
     takes_units=True,
+    tells_outputs=True,
+    linear=True,
 )

@@ -10,10 +10,10 @@ from torch import Tensor
 from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Meaning
 from whence.methods.baselines import Baseline, BaselineStates
-from whence.methods.occlusion import masked_values
+from whence.methods.occlusion import masked_outputs
 from whence.methods.options import at_least
 from whence.methods.players import players_of
-from whence.methods.question import Method, Question, Scores
+from whence.methods.question import Method, Question, Scores, of_outputs
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -68,7 +68,7 @@ def lime(
         ]
         keep = [own.keep(present) for own, present in zip(players, drawn, strict=True)]
         rows = torch.arange(len(players)).repeat_interleave(samples).to(question.inputs.ids.device)
-        values = masked_values(question, layer, rows, torch.cat(keep), baselines).cpu().view(-1, samples)
+        values = torch.split(masked_outputs(question, layer, rows, torch.cat(keep), baselines).cpu(), samples)
         found = []
         for row, own in enumerate(players):
             length = len(question.inputs.encodings[row])
@@ -83,9 +83,9 @@ def lime(
                 absent = baselines.id or 0
                 ids = question.inputs.ids[row].cpu()[own.of_token >= 0].double()
                 design = torch.where(design.bool(), ids, float(absent))
-            found.append(own.spread(weighted_ridge(design, values[row].double(), weights.double(), ridge)).float())
+            found.append(own.spread(weighted_ridge(design, values[row].double(), weights.double(), ridge).T).float())
         scores.append(torch.stack(found))
-    return Scores(torch.stack(scores, dim=1))
+    return Scores(of_outputs(torch.stack(scores, dim=2)))
 
 
 def _maskings(
@@ -106,18 +106,18 @@ def _maskings(
 
 def weighted_ridge(
     design: Float[Tensor, "sample feature"],
-    values: Float[Tensor, " sample"],
+    values: Float[Tensor, " sample *output"],
     weights: Float[Tensor, " sample"],
     ridge: float,
-) -> Float[Tensor, " feature"]:
+) -> Float[Tensor, " feature *output"]:
     """Coefficients of a weighted ridge regression with an unpenalised intercept."""
     shares = weights / weights.sum()
     centred = design - shares @ design
     gram = centred.T @ (weights[:, None] * centred)
-    moment = centred.T @ (weights * (values - shares @ values))
+    moment = (weights[:, None] * centred).T @ (values - shares @ values)
     penalty = ridge * torch.eye(design.shape[1], dtype=design.dtype)
-    solution: Tensor = torch.linalg.lstsq(gram + penalty, moment[:, None], driver="gelsd").solution[:, 0]
-    return solution
+    solution: Tensor = torch.linalg.lstsq(gram + penalty, moment.reshape(len(moment), -1), driver="gelsd").solution
+    return solution.reshape(moment.shape)
 
 
 METHOD = Method(
@@ -126,4 +126,6 @@ METHOD = Method(
     needs=("a baseline",),
     cost="samples forwards per layer",
     takes_units=True,
+    tells_outputs=True,
+    linear=True,
 )

@@ -109,8 +109,8 @@ def _squared_change(
     before = question.states.logits.detach()[rows]
     if logits.ndim == 2:
         return (logits.float() - before.float()).square().sum(dim=1)
-    change = logits.float() - before[:, : logits.shape[1]].float()
-    return (change.square() * inputs.mask[..., None]).flatten(1).sum(dim=1)
+    change = (logits.float() - before[:, : logits.shape[1]].float()).square().sum(dim=-1)
+    return (change * (inputs.mask if inputs.read_at is None else inputs.read_once)).sum(dim=1)
 
 
 METHOD = Method(

@@ -12,7 +12,7 @@ from whence.explanation import Layer, Meaning
 from whence.methods.baselines import Baseline, BaselineStates
 from whence.methods.options import at_least
 from whence.methods.players import Players, players_of
-from whence.methods.question import Method, Question, Scores
+from whence.methods.question import Method, Question, Scores, of_outputs
 from whence.models.deletion import Deletion
 
 if TYPE_CHECKING:
@@ -44,38 +44,38 @@ def occlusion(
     for layer in question.layers:
         players = players_of(question, layer, special)
         hidden, rows = (part.to(question.value.device) for part in _windows(players, window, stride, overhang))
-        lost = question.value.detach()[rows] - masked_values(question, layer, rows, ~hidden, baselines)
-        covered = hidden.to(lost)
-        sums = torch.zeros(len(players), hidden.shape[1], device=lost.device)
-        sums.index_add_(0, rows, covered * lost[:, None])
-        counts = torch.zeros_like(sums).index_add_(0, rows, covered)
-        shares = torch.stack([each.spread(torch.ones(each.count)) for each in players]).to(lost)
-        scores.append(sums / counts.clamp(min=1) * shares)
-    return Scores(torch.stack(scores, dim=1))
+        lost = question.outputs.detach()[rows] - masked_outputs(question, layer, rows, ~hidden, baselines)
+        of_texts = []
+        for row, own in enumerate(players):
+            covered = hidden[rows == row].to(lost)
+            sums = lost[rows == row].T @ covered
+            of_texts.append(sums / covered.sum(dim=0).clamp(min=1) * own.spread(torch.ones(own.count)).to(lost))
+        scores.append(torch.stack(of_texts))
+    return Scores(of_outputs(torch.stack(scores, dim=2)))
 
 
-def masked_values(
+def masked_outputs(
     question: Question,
     layer: Layer,
     rows: Int[Tensor, " row"],
     keep: Bool[Tensor, "row token"],
     baselines: BaselineStates,
-) -> Float[Tensor, " row"]:
-    """The target of each row when only the states marked in `keep` stay and the baseline takes the others' place."""
+) -> Float[Tensor, "row output"]:
+    """The outputs of each row when only the states marked in `keep` stay and the baseline takes the others' place."""
     if baselines.deletes and layer == "embeddings":
-        return _deleted_values(question, rows, keep)
+        return _deleted_outputs(question, rows, keep)
     h, nothing = question.states.at(layer).detach(), baselines.at(layer)
     kept = keep.to(h.device)[..., None]
 
     def masked(chunk: slice) -> Float[Tensor, "row token hidden"]:
         return torch.where(kept[chunk], h[rows[chunk]], nothing[rows[chunk]])
 
-    return question.values(layer, rows, masked)
+    return question.output_values(layer, rows, masked)
 
 
-def _deleted_values(
+def _deleted_outputs(
     question: Question, rows: Int[Tensor, " row"], keep: Bool[Tensor, "row token"]
-) -> Float[Tensor, " row"]:
+) -> Float[Tensor, "row output"]:
     """The target of each row when only the tokens marked in `keep` are left, and those at which it is read."""
     model, selection = question.model, question.selection
     keep = keep.to(rows.device, copy=True)
@@ -84,11 +84,11 @@ def _deleted_values(
     elif question.inputs.read_at is not None and not model.reading.next_token:
         keep.scatter_(1, question.inputs.read_at[rows, None], True)
     deletion = Deletion(model, question.inputs, question.batch_tokens)
-    found = torch.zeros(len(rows), device=rows.device)
+    found = torch.zeros(len(rows), question.outputs.shape[1], device=rows.device)
     with torch.inference_mode():
         for batch, logits in deletion.logits(rows, keep):
             some = rows[batch.to(rows.device)]
-            found[batch] = selection.rows(some).of(logits, question.inputs.rows(some).mask)
+            found[batch] = selection.rows(some).outputs(logits, question.inputs.rows(some).mask)
     question.forwards += deletion.passes
     return found
 
@@ -113,4 +113,6 @@ METHOD = Method(
     needs=("a baseline",),
     cost="1 forward per window and layer",
     takes_units=True,
+    tells_outputs=True,
+    linear=True,
 )

@@ -12,7 +12,7 @@ from torch import Tensor
 from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Meaning
 from whence.methods.question import Method, Question, Scores
-from whence.probes.shapley import NINETY, Learned, ModelShares
+from whence.probes.shapley import NINETY, Learned, ModelShares, check_one_answer
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -74,6 +74,7 @@ def amortised_shapley(question: Question, *, probes: TrainedShares | str | Path 
 
 
 def _told(question: Question, probes: TrainedShares | str | Path | None) -> tuple[ModelShares, Learned]:
+    check_one_answer(question.model)
     shares = _shares(question, probes)
     if question.selection.scale != shares.scale:
         mine, asked = (scale.replace("_", " ") for scale in (shares.scale, question.selection.scale))
@@ -165,5 +166,5 @@ METHOD = Method(
     scale=None,
 )
 AMORTISED_SHAPLEY = Method(
-    amortised_shapley, SHAPLEY, needs=("trained probes",), cost=METHOD.cost, only_there=True, scale=None
+    amortised_shapley, SHAPLEY, needs=("trained probes",), cost=METHOD.cost, only_there=True, scale=None, linear=True
 )

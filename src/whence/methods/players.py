@@ -31,10 +31,10 @@ class Players:
         """The tokens that are there when these players are."""
         return torch.cat([present, torch.ones(len(present), 1, dtype=torch.bool)], dim=1)[:, self.of_token]
 
-    def spread(self, scores: Float[Tensor, " player"]) -> Float[Tensor, " token"]:
+    def spread(self, scores: Float[Tensor, "*output player"]) -> Float[Tensor, "*output token"]:
         """The players' scores as scores of tokens, each an equal share of its player's."""
         sizes = torch.bincount(self.of_token[self.of_token >= 0], minlength=self.count)
-        return torch.cat([scores / sizes, torch.zeros(1, dtype=scores.dtype)])[self.of_token]
+        return torch.cat([scores / sizes, torch.zeros_like(scores[..., :1])], dim=-1)[..., self.of_token]
 
 
 def players_of(question: Question, layer: Layer, special: bool | None) -> list[Players]:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
     Build = Callable[[slice], Float[Tensor, "row token hidden"]]
+    Reduce = Callable[
+        [Float[Tensor, "batch token hidden"], Float[Tensor, "some batch token hidden"]],
+        Float[Tensor, "some batch token"],
+    ]
     Loss = Callable[[Float[Tensor, "row *token label"], Inputs, slice], Float[Tensor, " row"]]
 
 
@@ -41,16 +45,23 @@ INCOMPLETE = 0.05  # a completeness error above this share of the difference to 
 class Scores:
     """A method's answer on one batch; what stands at padding is never read.
 
-    `meaning` takes the place of the method's own where an option changes what the scores say. `warnings` and `notes`
-    hold several sentences per text: reasons to doubt its scores, and what else is good to know of them.
+    A method that `tells_outputs` gives scores for every column of `Question.outputs`, on an axis behind the batch that
+    is left out where there is but one. `meaning` takes the place of the method's own where an option changes what the
+    scores say. `warnings` and `notes` hold several sentences per text: reasons to doubt its scores, and what else is
+    good to know of them.
     """
 
-    values: Float[Tensor, "batch layer token"]
-    standard_errors: Float[Tensor, "batch layer token"] | None = None
-    completeness_errors: Float[Tensor, "batch layer"] | None = None
+    values: Float[Tensor, "batch *output layer token"]
+    standard_errors: Float[Tensor, "batch *output layer token"] | None = None
+    completeness_errors: Float[Tensor, "batch *output layer"] | None = None
     meaning: Meaning | None = None
     warnings: Sequence[Sequence[str]] | None = None
     notes: Sequence[Sequence[str]] | None = None
+
+
+def of_outputs(values: Float[Tensor, "batch output *rest"]) -> Float[Tensor, " batch *any"]:
+    """Answers to every output as `Scores` holds them: without the axis where there is but one."""
+    return values[:, 0] if values.shape[1] == 1 else values
 
 
 ONE_BY_ONE_TOKENS = 512  # few enough for any memory that holds the model
@@ -69,6 +80,9 @@ class Method:
     `one_by_one` method magnifies rounding, which depends on what else is in a batch: it gets one text at a time, in
     forwards of ONE_BY_ONE_TOKENS whatever the token budget is, so that its answer never depends on a text's neighbours.
     A method that `takes_units` takes units away as a whole; of all others the scores of a unit's tokens are gathered.
+    A method that `tells_outputs` explains every token of a response by itself beside all of them together; of others
+    the target is the whole. The scores of a `linear` method for a sum of targets are the sums of its scores for each:
+    it can say why one response was written rather than another.
     """
 
     compute: Callable[..., Scores]
@@ -83,6 +97,8 @@ class Method:
     within: Callable[[nn.Module], AbstractContextManager[Any]] | None = None
     one_by_one: bool = False
     takes_units: bool = False
+    tells_outputs: bool = False
+    linear: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.needs, str):
@@ -105,7 +121,11 @@ class Method:
 
 @dataclass(eq=False)
 class Question:
-    """A padded batch of texts, what the model does with it, and what is asked about it."""
+    """A padded batch of texts, what the model does with it, and what is asked about it.
+
+    `value` is the target of each text. `outputs` has it in its first column and, where the tokens of a response are
+    asked about one by one, each of them in the others.
+    """
 
     model: LayeredModel
     inputs: Inputs
@@ -115,12 +135,14 @@ class Question:
     seed: int
     batch_tokens: int
     units: Units = "token"
+    outputs: Float[Tensor, "batch output"] = field(init=False)
     value: Float[Tensor, " batch"] = field(init=False)
     forwards: Int[Tensor, " batch"] = field(init=False)
     backwards: Int[Tensor, " batch"] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.value = self.selection.of(self.states.logits, self.inputs.mask)
+        self.outputs = self.selection.outputs(self.states.logits, self.inputs.mask)
+        self.value = self.outputs[:, 0]
         if not self.value.isfinite().all():
             raise NonFiniteError("the target is not a finite number", "look for infinite weights or another target")
         self.forwards = torch.ones(len(self.inputs), dtype=torch.long)
@@ -130,7 +152,9 @@ class Question:
     def generator(self, row: int) -> torch.Generator:
         """Random numbers that depend on the seed and the text alone, not on the batch or the device."""
         # one number of 32 bits for both: of a larger one torch's generator on the CPU drops what is above
-        fingerprint = zlib.crc32(repr((self.seed, self.inputs.encodings[row].ids)).encode())
+        encoding = self.inputs.encodings[row]
+        ids = encoding.ids[: encoding.response.start]  # the same for every response to a prompt, so that two compare
+        fingerprint = zlib.crc32(repr((self.seed, ids)).encode())
         return torch.Generator().manual_seed(fingerprint)
 
     def state_gradients(self) -> list[Float[Tensor, "batch token hidden"]]:
@@ -146,33 +170,89 @@ class Question:
                 self._compare(layer, None if gradient is None else gradient[self._shortest])
         return [torch.zeros_like(h) if g is None else g for h, g in zip(states, gradients, strict=True)]
 
+    def of_state_gradients(self, reduce: Reduce) -> Float[Tensor, "batch output layer token"]:
+        """What `reduce` makes of each layer's states and every output's gradients there.
+
+        All outputs share one forward pass; their gradients are taken as many at a time as the token budget allows.
+        """
+        if self.outputs.shape[1] > 1:
+            for layer in (self.layers[0], self.layers[-1]):
+                self.check_gradient(layer)
+            return self.of_gradients(reduce)
+        found = zip((self.states.at(layer).detach() for layer in self.layers), self.state_gradients(), strict=True)
+        return torch.stack([reduce(h, g[None])[0] for h, g in found], dim=1)[:, None]
+
+    def of_gradients(self, reduce: Reduce) -> Float[Tensor, "batch output layer token"]:
+        """The same, unchecked: for gradients that are not those of the model's own output."""
+        states = [self.states.at(layer) for layer in self.layers]
+        found = [
+            torch.stack([reduce(h.detach(), g) for h, g in zip(states, gradients, strict=True)], dim=2)
+            for _, gradients in self._gradients_of_outputs(self.outputs, states)
+        ]
+        self.backwards += self.outputs.shape[1]
+        return torch.cat(found).transpose(0, 1)
+
+    def _gradients_of_outputs(
+        self, outputs: Float[Tensor, "row output"], states: Sequence[Float[Tensor, "row token hidden"]]
+    ) -> Iterator[tuple[slice, list[Float[Tensor, "some row token hidden"]]]]:
+        """The gradients of all outputs at some states, several outputs at a time; the graph is freed at the end."""
+        count, size = outputs.shape[1], states[0].shape[:2].numel()
+        at_once = max(1, min(count, self.batch_tokens // size))
+        sums = outputs.sum(dim=0)  # rows do not meet, so each has its own gradient of the sum
+        for start in range(0, count, at_once):
+            which = slice(start, min(start + at_once, count))
+            more = which.stop < count
+            if at_once == 1:
+                found = torch.autograd.grad(sums[start], states, retain_graph=more, allow_unused=True)
+                found = tuple(None if each is None else each[None] for each in found)
+            else:
+                chosen = torch.eye(count, device=sums.device, dtype=sums.dtype)[which]
+                found = torch.autograd.grad(
+                    sums, states, chosen, retain_graph=more, allow_unused=True, is_grads_batched=True
+                )
+            shape = (which.stop - start,)
+            yield which, [h.new_zeros(shape + h.shape) if g is None else g for h, g in zip(states, found, strict=True)]
+
     def values(self, layer: Layer, rows: Int[Tensor, " row"], build: Build) -> Float[Tensor, " row"]:
         """The target of each row (an index into the batch) when h_layer is what `build` gives for a slice of rows."""
+        return self.output_values(layer, rows, build)[:, 0]
+
+    def output_values(self, layer: Layer, rows: Int[Tensor, " row"], build: Build) -> Float[Tensor, "row output"]:
+        """The same for every output; one pass tells all of them."""
         found = []
         numbers = rows.tolist()
         with torch.inference_mode():
             for chunk, inputs in self._micro_batches(rows, numbers):
                 hidden = build(chunk)[:, : inputs.ids.shape[1]]
                 logits = self.model.resume(layer, hidden, inputs)
-                found.append(self.selection.rows(rows[chunk]).of(logits, inputs.mask))
+                found.append(self.selection.rows(rows[chunk]).outputs(logits, inputs.mask))
         self.forwards += self._passes(numbers)
-        return torch.cat(found) if found else torch.zeros(0, device=rows.device)
+        return torch.cat(found) if found else torch.zeros(0, self.outputs.shape[1], device=rows.device)
 
     def gradients(
         self, layer: Layer, rows: Int[Tensor, " row"], build: Build
     ) -> Iterator[tuple[slice, Float[Tensor, "row token hidden"]]]:
         """The target's gradient at the changed h_layer, a slice of rows at a time."""
+        for chunk, outputs, gradients in self.output_gradients(layer, rows, build, only=1):
+            if outputs.start == 0:
+                yield chunk, gradients[0]
+
+    def output_gradients(
+        self, layer: Layer, rows: Int[Tensor, " row"], build: Build, only: int | None = None
+    ) -> Iterator[tuple[slice, slice, Float[Tensor, "some row token hidden"]]]:
+        """The gradients of all outputs (or of the first ones) at the changed h_layer: a slice of rows, of outputs."""
         self.check_gradient(layer)
         length, numbers = self.inputs.ids.shape[1], rows.tolist()
+        count = len(range(self.outputs.shape[1])[:only])
         for chunk, inputs in self._micro_batches(rows, numbers):
             with torch.enable_grad():
                 hidden = build(chunk)[:, : inputs.ids.shape[1]].detach().requires_grad_()
                 logits = self.model.resume(layer, hidden, inputs)
-                value = self.selection.rows(rows[chunk]).of(logits, inputs.mask)
-                gradient = torch.autograd.grad(value.sum(), hidden)[0]
-            yield chunk, torch.nn.functional.pad(gradient, (0, 0, 0, length - gradient.shape[1]))
+                outputs = self.selection.rows(rows[chunk]).outputs(logits, inputs.mask)[:, :count]
+                for which, (gradients,) in self._gradients_of_outputs(outputs, [hidden]):
+                    yield chunk, which, torch.nn.functional.pad(gradients, (0, 0, 0, length - gradients.shape[2]))
         self.forwards += self._passes(numbers)
-        self.backwards += self._passes(numbers)
+        self.backwards += count * self._passes(numbers)
 
     def backpropagate(self, layer: Layer, rows: Int[Tensor, " row"], build: Build, loss: Loss) -> None:
         """Add up, in the leaves that `build` uses, the gradients of a loss of the whole output when h_layer is changed.

@@ -11,7 +11,7 @@ from functools import partial
 import torch
 
 from whence.explanation import Meaning
-from whence.methods.question import Method, Question, Scores
+from whence.methods.question import Method, Question, Scores, of_outputs
 from whence.models.held_still import check_ruled, held_still
 
 SOAKED = 0.5  # of all scores' size at the input: one token that holds more says little about the others
@@ -42,17 +42,8 @@ def held_still_shares(question: Question) -> Scores:
 def _relevance(question: Question) -> Scores:
     question.check_gradient(question.layers[0])  # the plain one: what hides it hides relevance too
     check_ruled(question.states.logits)
-    states = [question.states.at(layer) for layer in question.layers]
-    gradients = torch.autograd.grad(question.value.sum(), states, allow_unused=True)
-    question.backwards += 1
-    scores = torch.stack(
-        [
-            torch.zeros(h.shape[:2], device=h.device) if g is None else (h.detach().float() * g.float()).sum(dim=-1)
-            for h, g in zip(states, gradients, strict=True)
-        ],
-        dim=1,
-    )
-    lowest = scores[:, 0].masked_fill(~question.inputs.mask, 0.0)
+    scores = question.of_gradients(lambda state, gradient: (state.float() * gradient.float()).sum(dim=-1))
+    lowest = scores[:, 0, 0].masked_fill(~question.inputs.mask, 0.0)
     firsts = lowest[:, 0].abs() / lowest.abs().sum(dim=1).clamp(min=1e-12)
     facts = torch.stack([lowest.sum(dim=1), question.value.detach(), firsts], dim=1).tolist()
     where = f"layer {question.layers[0]}" if isinstance(question.layers[0], int) else "the embeddings"
@@ -62,7 +53,7 @@ def _relevance(question: Question) -> Scores:
         at_the_input = question.layers[0] in ("embeddings", 0) and len(encoding) > 2
         soaked = f"the first token ({encoding.tokens[0].text}) holds {first:.0%} of the scores' size"
         warnings.append([soaked] if at_the_input and first > SOAKED else [])
-    return Scores(scores, notes=notes, warnings=warnings)
+    return Scores(of_outputs(scores), notes=notes, warnings=warnings)
 
 
 ATTN_LRP = Method(
@@ -78,6 +69,8 @@ ATTN_LRP = Method(
     layers="all",
     scale_of_next_token="log_probability",
     within=partial(held_still, products="shared"),
+    tells_outputs=True,
+    linear=True,
 )
 HELD_STILL = Method(
     held_still_shares,
@@ -91,4 +84,6 @@ HELD_STILL = Method(
     cost="1 forward, 1 backward, all layers together",
     layers="all",
     within=partial(held_still, products="gated"),
+    tells_outputs=True,
+    linear=True,
 )

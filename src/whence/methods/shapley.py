@@ -12,16 +12,17 @@ from torch import Tensor
 
 from whence.explanation import Layer, Meaning
 from whence.methods.baselines import Baseline, BaselineStates
-from whence.methods.occlusion import masked_values
+from whence.methods.occlusion import masked_outputs
 from whence.methods.options import at_least
 from whence.methods.players import Players, players_of
-from whence.methods.question import Method, Question, Scores
+from whence.methods.question import Method, Question, Scores, of_outputs
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-    # from the target's value of each set of players to each player's mean gain and the standard error of that
-    Solve = Callable[[Float[np.ndarray, " set"]], tuple[Float[np.ndarray, " player"], Float[np.ndarray, " player"]]]
+    # from the outputs of each set of players to each player's mean gain and the standard error of that
+    Gains = Float[np.ndarray, "player output"]
+    Solve = Callable[[Float[np.ndarray, "set output"]], tuple[Gains, Gains]]
 
 
 def shapley(
@@ -45,8 +46,8 @@ def shapley(
         _at_layer(question, layer, samples, baselines, own) for layer, own in zip(question.layers, players, strict=True)
     ]
     return Scores(
-        torch.stack([mean for mean, _ in answers], dim=1),
-        standard_errors=torch.stack([error for _, error in answers], dim=1) if samples > 1 else None,
+        of_outputs(torch.stack([mean for mean, _ in answers], dim=2)),
+        standard_errors=of_outputs(torch.stack([error for _, error in answers], dim=2)) if samples > 1 else None,
         notes=notes_of_exact(question, players, lambda count: _all_fit(count, samples)),
     )
 
@@ -88,7 +89,7 @@ def _all_fit(players: int, samples: int) -> bool:
 
 def _at_layer(
     question: Question, layer: Layer, samples: int, baselines: BaselineStates, players: Sequence[Players]
-) -> tuple[Float[Tensor, "batch token"], Float[Tensor, "batch token"]]:
+) -> tuple[Float[Tensor, "batch output token"], Float[Tensor, "batch output token"]]:
     sets, solves, counts = [], [], []
     for row, own in enumerate(players):
         if _all_fit(own.count, samples):
@@ -99,11 +100,11 @@ def _at_layer(
         solves.append(solve)
         counts.append(len(present))
     texts = torch.arange(len(players)).repeat_interleave(torch.tensor(counts)).to(question.inputs.ids.device)
-    asked = masked_values(question, layer, texts, torch.cat(sets), baselines)
+    asked = masked_outputs(question, layer, texts, torch.cat(sets), baselines)
     values = torch.split(asked.double().cpu(), counts)
     answers = [solve(each.numpy()) for solve, each in zip(solves, values, strict=True)]
     mean, error = (
-        torch.stack([own.spread(torch.from_numpy(each)) for own, each in zip(players, column, strict=True)]).float()
+        torch.stack([own.spread(torch.from_numpy(each).T) for own, each in zip(players, column, strict=True)]).float()
         for column in zip(*answers, strict=True)
     )
     return mean, error
@@ -114,13 +115,13 @@ def enumerated(players: int) -> tuple[Bool[np.ndarray, "set player"], Solve]:
     present = all_sets(players)
     sizes = present.sum(axis=1)
 
-    def solve(values: Float[np.ndarray, " set"]) -> tuple[np.ndarray, np.ndarray]:
-        mean = np.zeros(players)
+    def solve(values: Float[np.ndarray, "set output"]) -> tuple[np.ndarray, np.ndarray]:
+        mean = np.zeros((players, values.shape[1]))
         for player in range(players):
             without = np.flatnonzero(~present[:, player])
             orders = np.array([players * comb(players - 1, int(size)) for size in sizes[without]])
-            mean[player] = ((values[without + 2**player] - values[without]) / orders).sum()
-        return mean, np.zeros(players)
+            mean[player] = ((values[without + 2**player] - values[without]) / orders[:, None]).sum(axis=0)
+        return mean, np.zeros_like(mean)
 
     return present, solve
 
@@ -134,11 +135,10 @@ def sampled(orders: Int[np.ndarray, "sample player"]) -> tuple[Bool[np.ndarray, 
     _, first, index = np.unique(np.packbits(present, axis=1), axis=0, return_index=True, return_inverse=True)
     index = index.reshape(samples, -1)
 
-    def solve(values: Float[np.ndarray, " set"]) -> tuple[np.ndarray, np.ndarray]:
-        gains = np.zeros((samples, players))
-        np.put_along_axis(gains, orders, np.diff(values[index], axis=1), axis=1)
-        spread = gains.std(axis=0, ddof=1) / np.sqrt(samples) if samples > 1 else np.zeros(players)
-        return gains.mean(axis=0), spread
+    def solve(values: Float[np.ndarray, "set output"]) -> tuple[np.ndarray, np.ndarray]:
+        gains = np.diff(values[index], axis=1)[np.arange(samples)[:, None], np.argsort(orders, axis=1)]
+        mean = gains.mean(axis=0)
+        return mean, gains.std(axis=0, ddof=1) / np.sqrt(samples) if samples > 1 else np.zeros_like(mean)
 
     return present[first], solve
 
@@ -149,4 +149,6 @@ METHOD = Method(
     needs=("a baseline",),
     cost="samples x tokens forwards per layer at most",
     takes_units=True,
+    tells_outputs=True,
+    linear=True,
 )

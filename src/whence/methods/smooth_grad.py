@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -11,8 +10,8 @@ from torch import Tensor
 from whence.errors import UnknownNameError
 from whence.explanation import Layer, Meaning
 from whence.methods.options import at_least
-from whence.methods.question import Method, Question, Scores
-from whence.methods.rounding import summed
+from whence.methods.question import Method, Question, Scores, of_outputs
+from whence.methods.rounding import BeyondRounding
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -41,14 +40,18 @@ def smooth_grad(
     means = []
     for layer in question.layers:
         h = question.states.at(layer).detach()
-        mean = torch.zeros_like(h, dtype=torch.float32)
+        mean = torch.zeros(question.outputs.shape[1], *h.shape, device=h.device)
         noisy = _noisy_states(question, layer, samples, noise)
-        for chunk, gradients in question.gradients(layer, rows, lambda chunk: noisy[chunk]):  # noqa: B023
-            mean.index_add_(0, rows[chunk], gradients.float() / samples)
+        for chunk, which, gradients in question.output_gradients(layer, rows, lambda chunk: noisy[chunk]):  # noqa: B023
+            mean[which].index_add_(1, rows[chunk], gradients.float() / samples)
         means.append(mean)
-    if reduce == "sum":
-        return replace(summed(question, means), meaning=SUM)
-    return Scores(torch.stack([mean.norm(dim=-1) for mean in means], dim=1))
+    if reduce == "norm":
+        return Scores(of_outputs(torch.stack([mean.norm(dim=-1) for mean in means], dim=2).transpose(0, 1)))
+    rounding = BeyondRounding(question)
+    sums = [
+        rounding.sums(mean, question.states.at(layer).dtype) for layer, mean in zip(question.layers, means, strict=True)
+    ]
+    return Scores(of_outputs(torch.stack(sums, dim=2).transpose(0, 1)), meaning=SUM, warnings=rounding.warnings)
 
 
 def _noisy_states(question: Question, layer: Layer, samples: int, noise: float) -> Float[Tensor, "row token hidden"]:
@@ -73,4 +76,5 @@ METHOD = Method(
     cost="samples x (1 forward, 1 backward) per layer",
     layers="embeddings",
     differentiable=False,
+    tells_outputs=True,
 )  # fmt: skip

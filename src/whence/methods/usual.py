@@ -18,10 +18,13 @@ from whence.models.layered import LayeredModel, Layers
 
 ALWAYS = "integrated_gradients"
 """What every model with gradients allows, and the usual method of decoders: no board has yet found a cheaper equal."""
+RESPONSES = "leave_one_out"
+"""One pass tells what every token of a response loses; a response is long, and gradients take a pass for each."""
 USUAL = {
     "one_pass": "for models that come with probes",
     "held_still": "for other encoders",
     ALWAYS: "for decoders, and where nothing else can be had",
+    RESPONSES: "for responses of decoders, by deletion",
 }
 """For whom each of the usual methods is that."""
 _HOLDS_STILL: WeakKeyDictionary[LayeredModel, bool] = WeakKeyDictionary()
@@ -39,6 +42,8 @@ def usual_method(
 ) -> Usual:
     """The first of these that can answer the call: probes that came with the model, the network held still, and
     integrated gradients. `text` is a short one, to try the model on."""
+    if model.reading.responds:
+        return Usual(RESPONSES, "what the response loses without each part of the prompt, all its tokens in one pass")
     fits = layers in (None, "embeddings") and scale in (None, "probability")
     if fits and _came_with_probes(model) and set(options) <= set(METHODS["one_pass"].options):
         return Usual("one_pass", "none was surely more faithful on boards of this model, and it takes one pass")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ from torch import nn
 
 from whence.errors import InputError, UsageError
 from whence.explanation import Token
-from whence.models.inputs import Encoding, Ids
+from whence.models.chat import rendered
+from whence.models.inputs import Encoding, Ids, Messages, Prompt
 from whence.models.vocabulary import VocabularyLabels
-from whence.units import word_of, word_spans
+from whence.units import spans_in_turns, word_of, word_spans
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -105,9 +107,19 @@ class HuggingFaceTokenizer:
                 found |= zip(some, self._encode_alike([texts[index] for index in some], paired), strict=True)
         return [found[index] for index in range(len(texts))]
 
-    def encode_response(self, prompt: str | Ids, response: str | Ids) -> Encoding:
+    def encode_prompt(self, prompt: Prompt) -> Encoding:
+        """A text, token ids with the text that they stand for, or messages as the model's chat template writes them."""
+        if isinstance(prompt, str):
+            return self.encode(prompt, None)
+        if all(isinstance(message, Mapping) for message in prompt):
+            return self._encode_chat(prompt)  # type: ignore[arg-type]
+        ids = self._known(prompt)
+        text, spans = self._labels.spelled(ids, begins=True)
+        return Encoding(text, None, self._tokens(ids, spans, text), {})
+
+    def encode_response(self, prompt: Prompt, response: str | Ids) -> Encoding:
         """A prompt, and a response exactly as given: as token ids, or as a text that is cut into tokens by itself."""
-        before = self.encode(prompt, None) if isinstance(prompt, str) else self._of_ids(prompt)
+        before = self.encode_prompt(prompt)
         if all(token.word is None for token in before.tokens):
             raise InputError("the prompt is empty: there is nothing that a response could rest on", "give a prompt")
         if isinstance(response, str):
@@ -126,17 +138,28 @@ class HuggingFaceTokenizer:
             )
         after = self._tokens(ids, spans, written, segment=1)
         features = {name: [*values, *[values[-1]] * len(ids)] for name, values in before.features.items()}
-        return Encoding(before.text, written, (*before.tokens, *after), features, responds=True)
+        return replace(before, pair=written, tokens=(*before.tokens, *after), features=features, responds=True)
 
-    def _of_ids(self, ids: Ids) -> Encoding:
-        """A prompt that is given as token ids, with the text that they stand for."""
-        text, spans = self._labels.spelled(self._known(ids), begins=True)
-        return Encoding(text, None, self._tokens(ids, spans, text), {})
+    def _encode_chat(self, messages: Messages) -> Encoding:
+        """What the messages say are the text's words; all that the template writes is special."""
+        text, turns = rendered(self.tokenizer, messages)
+        _check_unicode(text)
+        with _ONE_AT_A_TIME:
+            table: Any = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        ids, spans = table["input_ids"], [(turn.start, turn.end) for turn in turns]
+        pieces, words = self._pieces(set(ids)), spans_in_turns(text, spans, word_spans)
+        tokens = []
+        for number, (start, end) in zip(ids, table["offset_mapping"], strict=True):
+            said = any(start < stop and begin < end for begin, stop in spans)
+            word = word_of(max(start, _begin(start, end, spans)), end, text, words) if said else None
+            tokens.append(Token(pieces[number], number, start, end, special=not said, word=word))
+        features = {name: table[name] for name in self._features if name in table}
+        return Encoding(text, None, tuple(tokens), features, turns=turns)
 
-    def _known(self, ids: Ids) -> list[int]:
+    def _known(self, ids: Sequence[Any]) -> list[int]:
         """Token ids given by a user, all of which the model must know."""
         for number in ids:
-            if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < self._n_ids:
+            if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= int(number) < self._n_ids:
                 raise UsageError(f"the model has no token with id {number!r}", f"ids go from 0 to {self._n_ids - 1}")
         return [int(number) for number in ids]
 
@@ -232,6 +255,11 @@ class HuggingFaceTokenizer:
             first, second if paired else None, return_offsets_mapping=True, return_special_tokens_mask=True,
             verbose=False, **options,
         )  # fmt: skip
+
+
+def _begin(start: int, end: int, turns: Sequence[tuple[int, int]]) -> int:
+    """Where the part of a token begins that belongs to a turn."""
+    return next(begin for begin, stop in turns if start < stop and begin < end)
 
 
 def _check_unicode(*texts: str | None) -> None:

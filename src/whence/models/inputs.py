@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import regex
 import torch
@@ -22,12 +22,22 @@ KeysAndValues = tuple[tuple[Tensor, Tensor], ...]
 
 
 @dataclass(frozen=True)
+class Turn:
+    """What one message of a chat says: characters of the prompt that a template made of all of them."""
+
+    role: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Encoding:
     """One text (or pair of texts) as a model reads it.
 
     `features` holds one number per token for each further input of the model (such as token types), `cut` counts the
     tokens lost to truncation. With `responds` the pair is what the model wrote (or might have written) after the text:
     it is read off, token by token, and its tokens count as special: they are not asked about, and they stay.
+    Of a chat, `turns` are the messages, and whatever else stands in the text is special too.
     """
 
     text: str
@@ -36,6 +46,7 @@ class Encoding:
     features: Mapping[str, Sequence[int]]
     cut: int = 0
     responds: bool = False
+    turns: tuple[Turn, ...] = ()
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -74,13 +85,19 @@ class EncodesMany(Protocol):
 
 Ids = Sequence[int]
 """Token ids, in place of a text: what they stand for is never tokenised again."""
+Messages = Sequence[Mapping[str, Any]]
+"""A chat: what each turn says ("content") and who says it ("role")."""
+Prompt = str | Ids | Messages
+"""What a decoder is given to go on from."""
 
 
 @runtime_checkable
 class EncodesResponses(Protocol):
-    """A tokenizer that encodes a prompt and what was written after it, each given as a text or as token ids."""
+    """A tokenizer of a model that writes: it takes prompts of every kind, and what was written after them."""
 
-    def encode_response(self, prompt: str | Ids, response: str | Ids) -> Encoding: ...
+    def encode_prompt(self, prompt: Prompt) -> Encoding: ...
+
+    def encode_response(self, prompt: Prompt, response: str | Ids) -> Encoding: ...
 
 
 def encode_each(tokenizer: Tokenizer, texts: Sequence[tuple[str, str | None]]) -> list[Encoding]:
@@ -136,6 +153,13 @@ class Inputs:
     def first_read(self) -> Int[Tensor, " batch"] | None:
         """The first token of each row at which a language model's vocabulary is read."""
         return None if self.read_at is None else self.read_at.reshape(len(self.ids), -1).amin(dim=1)
+
+    @property
+    def read_once(self) -> Bool[Tensor, "batch read"]:
+        """Where a response is read off, which of the places are not repeated because another response is longer."""
+        assert self.read_at is not None
+        counts = torch.tensor([len(encoding.response) for encoding in self.encodings], device=self.ids.device)
+        return torch.arange(self.read_at.shape[-1], device=self.ids.device) < counts[:, None]
 
     def rows(self, rows: Int[Tensor, " row"], numbers: Sequence[int] | None = None) -> Inputs:
         """The given rows, in that order, repeats allowed, without padding that none of them needs.

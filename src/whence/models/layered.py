@@ -20,6 +20,7 @@ from whence.models.inputs import (
     Ids,
     Inputs,
     KeysAndValues,
+    Prompt,
     Tokenizer,
     collate,
     encode_each,
@@ -122,11 +123,18 @@ class LayeredModel:
         alone = encode_each(self.tokenizer, [(text, None) for text, _ in texts])
         return [replace(encoding, pair=pair) for encoding, (_, pair) in zip(alone, texts, strict=True)]
 
-    def encode_response(self, prompt: str | Ids, response: str | Ids) -> Encoding:
-        """A prompt and what was written after it, each given as a text or as token ids, as the model reads them."""
+    def encode_prompt(self, prompt: Prompt) -> Encoding:
+        """A text, token ids or messages as the model reads them, ready to be answered."""
+        return self._writing().encode_prompt(prompt)
+
+    def encode_response(self, prompt: Prompt, response: str | Ids) -> Encoding:
+        """A prompt and what was written after it, as a text or as token ids, as the model reads them."""
+        return self._writing().encode_response(prompt, response)
+
+    def _writing(self) -> EncodesResponses:
         if not isinstance(self.tokenizer, EncodesResponses):
             raise ModelError(f"{self.record.id} writes no text, so it has no response", "load a decoder (GPT-2, Llama)")
-        return self.tokenizer.encode_response(prompt, response)
+        return self.tokenizer
 
     def collate(self, encodings: Sequence[Encoding], at: int | None = None) -> Inputs:
         """A padded batch on the model's device; `at` is the character at which a masked language model is read."""

@@ -27,7 +27,7 @@ def player_of_each_token(encoding: Encoding, units: Units) -> list[int | None]:
 
 def _units_of_tokens(encoding: Encoding, units: Units) -> list[object]:
     texts = (encoding.text, encoding.pair or "")
-    spans = spans_of_units(texts, units)
+    spans = spans_of_units(texts, units, [(turn.start, turn.end) for turn in encoding.turns])
     found: list[object] = []
     for token in encoding.tokens:
         unit = word_of(token.start, token.end, texts[token.segment], spans[token.segment])

@@ -7,8 +7,10 @@ silently change tokens.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -18,7 +20,7 @@ from torch import Tensor
 from whence.errors import InputError, ModelError, UsageError
 from whence.models.batching import usual_batch_tokens
 from whence.models.deletion import Deletion
-from whence.models.inputs import Encoding, Ids
+from whence.models.inputs import Encoding, Ids, Prompt
 from whence.models.layered import LayeredModel
 from whence.tasks.causal_lm import CausalLM
 from whence.tasks.response import Response
@@ -29,6 +31,14 @@ if TYPE_CHECKING:
 MAX_NEW_TOKENS = 64
 """How much a model writes at most, unless it is told otherwise."""
 
+
+class Unasked(Enum):
+    """That nothing was said about a response: a text is then asked for its next token, and a chat is answered."""
+
+    UNASKED = "unasked"
+
+
+UNASKED = Unasked.UNASKED
 _RESPONDING: WeakKeyDictionary[LayeredModel, LayeredModel] = WeakKeyDictionary()
 
 
@@ -96,6 +106,52 @@ def generate(
     while written and written[-1] in ends:
         written.pop()
     return written
+
+
+def is_ids_or_messages(value: object) -> bool:
+    """Whether a prompt is given as token ids or messages, not as a text or several of them."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, tuple)) and bool(value) and all(
+        isinstance(item, Mapping) or (isinstance(item, Integral) and not isinstance(item, bool)) for item in value
+    )  # fmt: skip
+
+
+def is_chat(value: object) -> bool:
+    return is_ids_or_messages(value) and isinstance(value, Sequence) and isinstance(value[0], Mapping)
+
+
+def answered_each(
+    model: LayeredModel, prompts: Sequence[Any], responses: Any, max_new_tokens: int, seed: int
+) -> list[Encoding]:
+    """Prompts with their responses, one each, or None for what the model writes itself; a prompt may also come as a
+    pair with its response."""
+    given = [responses] * len(prompts) if responses is None or responses is UNASKED else list(responses)
+    if isinstance(responses, str) or len(given) != len(prompts):
+        raise UsageError(f"{len(prompts)} prompts have not one response each", "give a list of responses, or None")
+    found = []
+    for prompt, response in zip(prompts, given, strict=True):
+        prompt, response = prompt if isinstance(prompt, tuple) else (prompt, response)
+        if response is UNASKED and is_chat(prompt) and prompt[-1].get("role") == "assistant":
+            prompt, response = prompt[:-1], prompt[-1].get("content") or ""  # the chat as it went
+        asked = None if response is UNASKED else response
+        found.append(answered(model, prompt, asked, max_new_tokens=max_new_tokens, seed=seed))
+    return found
+
+
+def answered(
+    model: LayeredModel, prompt: Prompt, response: str | Ids | None, *, max_new_tokens: int, seed: int
+) -> Encoding:
+    """A prompt with its response; None: with what the model writes itself."""
+    if response is None:
+        before = model.encode_prompt(prompt)
+        if before.cut:
+            raise InputError(
+                f"the prompt takes {len(before) + before.cut} tokens, the model reads {len(before)}",
+                "shorten it: what is answered is never cut",
+            )
+        response = generate(model, before.ids, max_new_tokens=max_new_tokens, seed=seed)
+        if not response:
+            raise InputError("the model answers with nothing: it ends its response at once", "give a response yourself")
+    return model.encode_response(prompt, response)
 
 
 def log_probabilities_without(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from whence.errors import UsageError
 from whence.explanation import Layer, Scale
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
@@ -183,6 +184,15 @@ class ModelShares:
             "familiar": {"beyond": familiar.beyond, "farthest": familiar.farthest, "longest": familiar.longest},
         }  # fmt: skip
         return Contents(weights, self.owner, {**config, **more})
+
+
+def check_one_answer(model: LayeredModel) -> None:
+    """Refuse whole responses: these probes read one answer at one place, not as many as a response has tokens."""
+    if model.reading.responds:
+        raise UsageError(
+            "amortised Shapley values are told of one answer, not of all the tokens of a response",
+            "explain the response by shapley or leave_one_out, with larger units if it is long",
+        )
 
 
 def label_words(

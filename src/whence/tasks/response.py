@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,11 +71,17 @@ class Response(Reading):
     def answers(
         self,
         logits: Float[Tensor, "batch *token label"],
-        texts: Any,
+        texts: Sequence[EncodedText],
         positions: Int[Tensor, " batch"],
     ) -> Int[Tensor, "batch answer"]:
-        """What the model would write at each place of the response."""
-        return logits.argmax(dim=-1)
+        """What the model would write at all places of the response, as one number."""
+        likeliest = logits.argmax(dim=-1)
+        counts = torch.tensor([len(response_tokens(text)) for text in texts], device=logits.device)
+        real = torch.arange(likeliest.shape[1], device=logits.device) < counts[:, None]
+        found = torch.zeros_like(counts)
+        for column in torch.where(real, likeliest + 1, 0).unbind(dim=1):
+            found = (found * 1_000_003 + column) % (2**31 - 1)  # two of a billion are taken for the same by chance
+        return found[:, None]
 
     def prediction(
         self,

@@ -83,14 +83,13 @@ def check(
             tokens = present[:, told.players.of_token[row, :length].clamp(min=0)] | ~told.players.free[row, :length]
             own = selection.rows(torch.tensor([row], device=model.device))
             values = earned(model, one, own, tokens[None], batch_tokens)[0].double().cpu().numpy()
-            solved = [solve(column) for column in values[: len(sets)].T]
+            long_run, errors = (found.T for found in solve(values[: len(sets)]))
             learned = told.players.sums(told.shapley)[row, :, :n].double().cpu().numpy()
-            long_run = np.array([mean for mean, _ in solved])
             rest = values[len(sets) :] - nobody[row].double().cpu().numpy()
             yield Checked(
                 learned,
                 long_run,
-                np.array([error for _, error in solved]),
+                errors,
                 *(float(np.square(judged @ each.T - rest).mean()) for each in (learned, long_run)),
             )
 

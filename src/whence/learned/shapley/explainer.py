@@ -27,7 +27,7 @@ from whence.models.batching import Text, usual_batch_tokens
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 from whence.probes.folder import digest
-from whence.probes.shapley import ErrorScale, ModelShares, layers_to_read
+from whence.probes.shapley import ErrorScale, ModelShares, check_one_answer, layers_to_read
 from whence.probes.shares import Shares
 from whence.progress import Progress
 
@@ -94,6 +94,7 @@ class ShapleyProbes:
             watch: called after each training step with how it goes, see `Standing`.
         """
         recipe = self.recipe
+        check_one_answer(model)
         if batch_tokens is not None:
             at_least("batch_tokens", batch_tokens, 1)
         scale: Scale = recipe.scale or ("probability" if model.reading.decides else "logit")
