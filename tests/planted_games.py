@@ -57,5 +57,3 @@ def foretold(scores: np.ndarray, worth: Worth, seed: int) -> float:
 
     sets = np.random.default_rng(seed).random((200, len(scores))) < 0.5
     return float(spearmanr(sets @ scores, worth(sets.astype(float))).statistic)
-
-

@@ -112,13 +112,13 @@ def test_files_that_cannot_be_cited(tmp_path: Path) -> None:
         read_documents(tmp_path)
     with pytest.raises(FileError, match="cannot read"):
         read_documents(tmp_path / "none.txt")
-    with pytest.raises(FileError, match="cannot read documents from 'a.pdf'"):
+    with pytest.raises(FileError, match=r"cannot read documents from 'a\.pdf'"):
         read_documents(tmp_path / "a.pdf")
     (tmp_path / "latin.txt").write_bytes("é".encode("latin-1"))
     with pytest.raises(FileError, match="not UTF-8 at byte 0"):
         read_documents(tmp_path / "latin.txt")
     (tmp_path / "rows.jsonl").write_text('{"body": "x"}')
-    with pytest.raises(FileError, match="line 1 of 'rows.jsonl' has no text"):
+    with pytest.raises(FileError, match=r"line 1 of 'rows\.jsonl' has no text"):
         read_documents(tmp_path / "rows.jsonl")
     (tmp_path / "same.jsonl").write_text('{"text": "x", "name": "a"}\n{"text": "y", "name": "a"}')
     with pytest.raises(InputError, match="two documents are called 'a'"):

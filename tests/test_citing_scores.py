@@ -1,4 +1,4 @@
-"""Scores of sources on planted games: by hand, by brute force, against scikit-learn, and how often intervals are wrong."""
+"""Scores of sources on planted games: by hand, by brute force, against scikit-learn; how often intervals are wrong."""
 
 from __future__ import annotations
 
@@ -240,4 +240,6 @@ def test_one_source_alone() -> None:
     found = balanced(ablations_of(linear(np.array([4.0])), 1), ONE_SENTENCE, 2, 0)
     assert found.scores[0, 0] == pytest.approx(4.0)
     assert found.cited() is not None
-    assert SCORES["shapley"](ablations_of(linear(np.array([4.0])), 1), ONE_SENTENCE, 2, 0).scores[0, 0] == pytest.approx(4)
+    assert SCORES["shapley"](ablations_of(linear(np.array([4.0])), 1), ONE_SENTENCE, 2, 0).scores[
+        0, 0
+    ] == pytest.approx(4)

@@ -79,7 +79,8 @@ class Package:
         edges = [(a - start, b - start) for a, b in prompt.spans]
         partitioner._cache["parts"] = [context[a:b] for a, b in edges]
         partitioner._cache["separators"] = [
-            context[before:after] for before, after in zip([0, *(b for _, b in edges)], (a for a, _ in edges), strict=False)
+            context[before:after]
+            for before, after in zip([0, *(b for _, b in edges)], (a for a, _ in edges), strict=False)
         ]
         side, tokenizer.padding_side = tokenizer.padding_side, "left"
         autocast, torch.cuda.amp.autocast = torch.cuda.amp.autocast, nullcontext  # type: ignore[misc, assignment]

@@ -5,7 +5,7 @@ python experiments/citing/run.py --model FOLDER --data squad.parquet --out exper
 
 The answer is the model's own (greedy). What each set of sources does to it is asked once for a text and serves all
 methods and budgets; the sets that methods are judged on are drawn apart. Scores are of the answer as a whole. With
---package the package context-cite 0.0.4 makes so many ablations too, on the same prompts (put its folder on PYTHONPATH).
+--package N the package context-cite 0.0.4 makes N ablations of the same prompts too (put its folder on PYTHONPATH).
 """
 
 from __future__ import annotations
@@ -128,11 +128,20 @@ def _cited(scores: SourceScores, sources: Any) -> dict[str, Any]:
     cited = scores.cited()
     assert cited is not None
     own = np.array([source.document == "own" for source in sources])
-    return {"cited_own": int(cited[0, own].sum()), "cited_other": int(cited[0, ~own].sum()), "settled": scores.settled()}
+    return {
+        "cited_own": int(cited[0, own].sum()),
+        "cited_other": int(cited[0, ~own].sum()),
+        "settled": scores.settled(),
+    }
 
 
 def _package(
-    answer: Answer, text: Text, judged: Ablations, found: dict[str, SourceScores], enter: Any, options: argparse.Namespace
+    answer: Answer,
+    text: Text,
+    judged: Ablations,
+    found: dict[str, SourceScores],
+    enter: Any,
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
     """context-cite on the same text, and where it differs."""
     started = time.perf_counter()
@@ -170,7 +179,9 @@ def main(options: argparse.Namespace) -> None:
     for setting in options.settings.split(","):
         file = options.out / f"{setting}.jsonl"
         done = {json.loads(line)["text"] for line in file.read_text().splitlines()} if file.exists() else set()
-        for number, text in enumerate(texts(options.data, options.split, setting, options.texts, options.seed), start=1):
+        for number, text in enumerate(
+            texts(options.data, options.split, setting, options.texts, options.seed), start=1
+        ):
             if text.name in done:
                 continue
             started = time.perf_counter()

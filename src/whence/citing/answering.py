@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from whence.citing.ablations import Ablations
 from whence.citing.documents import SourcedPrompt
-from whence.errors import InputError, ModelError
+from whence.errors import InputError
+from whence.models import responses
 from whence.models.inputs import Encoding, Ids
 from whence.models.layered import LayeredModel
-from whence.models.responses import generate, log_probabilities_without, responding
+from whence.models.responses import log_probabilities_without, responding
 from whence.units import Span, sentence_spans
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Answer:
     @property
     def prompt_spans(self) -> list[Span | None]:
         """Where each token stands in the prompt's own text; None for those of a template or of the answer."""
-        begin = self.encoding.text.rindex(self.prompt.text)
+        begin = self.encoding.turns[-1].start if self.encoding.turns else 0
         end = begin + len(self.prompt.text)
         return [
             (max(token.start - begin, 0), token.end - begin)
@@ -72,26 +73,14 @@ class Answer:
 
 
 def answered(
-    model: LayeredModel,
-    prompt: SourcedPrompt,
-    given: str | Ids | None = None,
-    *,
-    max_new_tokens: int,
-    sample: bool = False,
-    seed: int = 0,
+    model: LayeredModel, prompt: SourcedPrompt, given: str | Ids | None = None, *, max_new_tokens: int, seed: int = 0
 ) -> Answer:
     """The model's answer, or the one that is given, cut into sentences."""
-    view = responding(model)
-    asked = _prompt_ids(view, prompt.text)
-    if given is None:
-        given = generate(view, asked, max_new_tokens=max_new_tokens, sample=sample, seed=seed)
-        if not given:
-            raise InputError("the model answers with nothing", "ask in other words, or give answer=")
-    elif isinstance(given, str) and not given.strip():
+    if given is not None and len(given) == 0:
         raise InputError("the answer is empty", "leave it out, and the model writes one")
-    encoding = view.encode_response(asked, given)
-    if prompt.text not in encoding.text:
-        raise ModelError("the model's chat template changes what it is given", "use a model with a plain template")
+    view = responding(model)
+    asked = [{"role": "user", "content": prompt.text}] if _chats(view) else prompt.text + _CUE
+    encoding = responses.answered(view, asked, given, max_new_tokens=max_new_tokens, seed=seed)
     spans = sentence_spans(encoding.pair or "")
     own = [token for token in encoding.tokens if token.segment == 1]
     # a token carries the space before a word, not the one behind: it belongs to the sentence that it first reaches into
@@ -101,15 +90,6 @@ def answered(
     return Answer(view, prompt, encoding, tuple(span for span, _ in told), tuple(found for _, found in told))
 
 
-def _prompt_ids(model: LayeredModel, text: str) -> list[int]:
-    """The question as the model reads it: as a user's turn of a chat where it has a template for one."""
-    tokenizer: Any = getattr(model.tokenizer, "tokenizer", None)
-    if tokenizer is None or not getattr(tokenizer, "chat_template", None):
-        return model.tokenizer.encode(text + _CUE, None).ids
-    control = next((token for token in tokenizer.all_special_tokens if token in text), None)
-    if control is not None:
-        raise InputError(f"the documents or the question hold {control!r}, by which the model's turns end", "remove it")
-    turns = [{"role": "user", "content": text}]
-    chat = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-    found: list[int] = tokenizer(chat, add_special_tokens=False, verbose=False)["input_ids"]
-    return found
+def _chats(model: LayeredModel) -> bool:
+    """Whether the model has a template for chats."""
+    return bool(getattr(getattr(model.tokenizer, "tokenizer", None), "chat_template", None))

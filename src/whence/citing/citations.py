@@ -180,9 +180,7 @@ def _checked(**values: Any) -> Citations:
     return found
 
 
-_CITATION = record(
-    Citation, {"source": whole, "score": number, "low": optional(number), "high": optional(number)}
-)
+_CITATION = record(Citation, {"source": whole, "score": number, "low": optional(number), "high": optional(number)})
 _SENTENCE = record(
     CitedSentence,
     {"start": whole, "end": whole, "log_probability": number, "ranked": several(_CITATION),

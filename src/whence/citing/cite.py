@@ -55,7 +55,6 @@ def cite(
     budget: int | Literal["auto"] = "auto",
     least: float = LEAST,
     max_new_tokens: int = MAX_NEW_TOKENS,
-    sample: bool = False,
     seed: int = 0,
     batch_tokens: int | None = None,
 ) -> Citations:
@@ -70,14 +69,13 @@ def cite(
         question: what is asked.
         documents: a text, texts, texts by name, or paths of files and folders.
         answer: the answer to look at, as a text or as token ids; without one the model writes it.
-        method: "balanced" (few sets, chosen well), "context_cite" (as published), "leave_one_out", "shapley"; or, without
-            asking about sets, "gradient_x_input", "gradient", "attention", "similarity" or "random".
+        method: "balanced" (few sets, chosen well), "context_cite" (as published), "leave_one_out", "shapley"; or,
+            without asking about sets, "gradient_x_input", "gradient", "attention", "similarity" or "random".
         sources: what is cited: "sentence", "paragraph" or "document".
         budget: how many sets of sources are asked about; "auto": as many as it takes until what is cited is settled,
             256 at most.
         least: the score from which on a source is cited.
         max_new_tokens: how long the model's answer may be.
-        sample: draw the answer as the model's generation config says; by default it is the likeliest word by word.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most; lower it if memory runs out.
     """
@@ -92,7 +90,7 @@ def cite(
     found = read_documents(documents)
     prompt = sourced_prompt(question.strip(), found, sources)
     started = time.perf_counter()
-    asked = answered(model, prompt, answer, max_new_tokens=max_new_tokens, sample=sample, seed=seed)
+    asked = answered(model, prompt, answer, max_new_tokens=max_new_tokens, seed=seed)
     ablations = asked.ablations(batch_tokens)
     if method in ONE_PASS:
         scores = ONE_PASS[method](asked, seed)
@@ -106,7 +104,9 @@ def cite(
     if answer is None and len(asked.encoding.response) >= max_new_tokens:
         warnings.append(f"the answer was cut after {max_new_tokens} tokens; max_new_tokens= lets it be longer")
     if not scores.settled(least):
-        warnings.append(f"after {ablations.asked} sets of sources it is not settled what is cited; give a larger budget")
+        warnings.append(
+            f"after {ablations.asked} sets of sources it is not settled what is cited; give a larger budget"
+        )
     for warning in warnings:
         python_warnings.warn(warning, WhenceWarning, stacklevel=2)
     return Citations(
@@ -120,7 +120,7 @@ def cite(
         meaning=_MEANINGS[method],
         least=least,
         settled=scores.settled(least),
-        options={"sources": sources, "budget": budget, "max_new_tokens": max_new_tokens, "sample": sample},
+        options={"sources": sources, "budget": budget, "max_new_tokens": max_new_tokens},
         model=asked.model.record,
         seed=seed,
         cost=Cost(ablations.asked, backwards, time.perf_counter() - started),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -71,7 +72,9 @@ def _texts(given: str | Path, number: int) -> list[tuple[str, str]]:
     if path.is_dir():
         files = sorted(each for each in path.iterdir() if each.suffix.lower() in TEXT_FILES and each.is_file())
         if not files:
-            raise FileError(f"the folder {str(path)!r} holds no documents", f"put files of {', '.join(TEXT_FILES)} there")
+            raise FileError(
+                f"the folder {str(path)!r} holds no documents", f"put files of {', '.join(TEXT_FILES)} there"
+            )
         return [(file.name, _content(file)) for file in files]
     if path.suffix.lower() in TEXT_FILES:
         return [(path.name, _content(path))]
@@ -88,7 +91,9 @@ def _rows(path: Path) -> list[tuple[str, str]]:
     for number, row in table.rows:
         text = row.get("text")
         if not isinstance(text, str):
-            raise FileError(f"{table.unit} {number} of {path.name!r} has no text", 'write {"text": "...", "name": "..."}')
+            raise FileError(
+                f"{table.unit} {number} of {path.name!r} has no text", 'write {"text": "...", "name": "..."}'
+            )
         name = row.get(named) if named else None
         found.append((str(number if name is None else name), text))
     return found
@@ -153,7 +158,7 @@ class SourcedPrompt:
         first_of = {name: documents.index(name) for name in documents}
         for row, chosen in enumerate(sets):
             there = np.flatnonzero(chosen)
-            for before, after in zip(there[:-1], there[1:], strict=True):
+            for before, after in pairwise(there):
                 same = documents[before] == documents[after]
                 left[row, after if same else first_of[documents[after]]] = True
         return left

@@ -17,11 +17,8 @@ from whence.citing.answering import Answer
 from whence.citing.documents import words_of
 from whence.citing.scoring import SourceScores
 from whence.errors import ModelError
-from whence.methods import METHODS
-from whence.methods.question import Question
-from whence.models.batching import usual_batch_tokens
+from whence.methods.explain import explain
 from whence.models.responses import responding
-from whence.selection import select
 from whence.targets import Span
 
 OnePass = Callable[[Answer, int], SourceScores]
@@ -69,17 +66,15 @@ def random(answer: Answer, seed: int) -> SourceScores:
 
 def _of_tokens(answer: Answer, method: str, seed: int) -> SourceScores:
     """A method's scores of tokens, summed over each source, for each sentence's log p."""
-    model = responding(answer.model)
-    inputs = model.collate([answer.encoding])
-    own, rows = answer.source_tokens(), []
-    with model.held(), torch.inference_mode(False):
-        for start, end in answer.sentences:
-            states = model.states(inputs, differentiable=True)
-            chosen = select(Span(start, end), "log_probability", model.reading, states.logits, [answer.encoding])
-            question = Question(model, inputs, states, chosen, ("embeddings",), seed, usual_batch_tokens(model))
-            scores = METHODS[method].compute(question).values[0, 0].detach().float().cpu().numpy()
-            rows.append([scores[tokens].sum() for tokens in own])
-    return SourceScores(np.array(rows, dtype=np.float64))
+    first, ids, own = answer.encoding.response.start, answer.encoding.ids, answer.source_tokens()
+    rows = []
+    for start, end in answer.sentences:
+        found = explain(
+            answer.model, ids[:first], method, response=ids[first:], target=Span(start, end),
+            scale="log_probability", layers="embeddings", seed=seed,
+        )  # fmt: skip
+        rows.append([found.scores[0, tokens].sum(dtype=np.float64) for tokens in own])
+    return SourceScores(np.array(rows))
 
 
 def _cosine(one: Counter[str], other: Counter[str], rarity: dict[str, float]) -> float:

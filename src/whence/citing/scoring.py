@@ -16,7 +16,7 @@ import numpy as np
 from whence.citing.ablations import Ablations, of_sentences
 from whence.citing.designs import balanced_pairs, drawn_as_context_cite, everything_but_one, hadamard
 from whence.citing.surrogate import lasso, logit_of
-from whence.methods.shapley import all_sets, enumerated, sampled
+from whence.methods.shapley import enumerated, sampled
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -99,7 +99,7 @@ def context_cite(
 def leave_one_out(
     ablations: Ablations, sentences: Sequence[Int[np.ndarray, " _token"]], budget: int, seed: int
 ) -> SourceScores:
-    """What is lost when one source goes and all others stay: sources + 1 sets, whatever the budget; nothing is drawn."""
+    """What is lost when one source goes and all others stay: sources + 1 sets, whatever the budget; none is drawn."""
     values = _logits(ablations, sentences, everything_but_one(ablations.n_sources))
     scores = values[:, :1] - values[:, 1:]
     return SourceScores.around(scores, np.zeros_like(scores))
@@ -110,15 +110,13 @@ def shapley(
 ) -> SourceScores:
     """A fair share of what all sources add together: over every set where the budget allows, or over random orders."""
     n_sources = ablations.n_sources
-    if 2**n_sources <= budget:
-        values = _logits(ablations, sentences, all_sets(n_sources))
-        scores = np.stack([enumerated(n_sources)[1](of)[0] for of in values])
-        return SourceScores.around(scores, np.zeros_like(scores))
-    orders = max(2, (budget - 2) // (n_sources - 1))
+    orders = max(2, (budget - 2) // max(1, n_sources - 1))
+    exact = 2**n_sources <= max(budget, 2)
     generator = np.random.default_rng(seed)
-    sets, solve = sampled(np.stack([generator.permutation(n_sources) for _ in range(orders)]))
-    found = [solve(of) for of in _logits(ablations, sentences, sets)]
-    scores, errors = (np.stack(parts) for parts in zip(*found, strict=True))
+    sets, solve = (
+        enumerated(n_sources) if exact else sampled(np.stack([generator.permutation(n_sources) for _ in range(orders)]))
+    )
+    scores, errors = (found.T for found in solve(_logits(ablations, sentences, sets).T))
     return SourceScores.around(scores, errors * _quantile(n_sources, orders - 1))
 
 

@@ -69,7 +69,8 @@ def _sentence(citations: Citations, sentence: CitedSentence) -> RenderableType:
         table.add_row(f"[{each.source + 1}]", f"{each.score:.2f}", interval_words(each), told)
     if not sentence.shown:
         strongest = sentence.ranked[0]
-        table.add_row("", "", "", Text(f"none of them; the strongest is [{strongest.source + 1}] with {strongest.score:.2f}", "yellow"))  # fmt: skip
+        said = f"none of them; the strongest is [{strongest.source + 1}] with {strongest.score:.2f}"
+        table.add_row("", "", "", Text(said, "yellow"))
     return Group(Text(visible(citations.text_of(sentence)), style="bold"), table)
 
 
