@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from whence.attention.audit import audit_attention
     from whence.attention.audit_record import AttentionAudit
+    from whence.citing.citations import Citations
+    from whence.citing.cite import cite
     from whence.comparison import Comparison, compare
     from whence.engine.play import hiding_game, revealing_game
     from whence.engine.result import GameResult
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 _HOME = {
     "whence.attention.audit": ("audit_attention",),
     "whence.attention.audit_record": ("AttentionAudit",),
+    "whence.citing.citations": ("Citations",),
+    "whence.citing.cite": ("cite",),
     "whence.comparison": ("Comparison", "compare"),
     "whence.learned.diffmask": ("DiffMask",),
     "whence.learned.shapley": ("ShapleyProbes",),
@@ -71,6 +75,7 @@ __all__ = [
     "METHODS",
     "PRESETS",
     "AttentionAudit",
+    "Citations",
     "Comparison",
     "Contrast",
     "DiffMask",
@@ -100,6 +105,7 @@ __all__ = [
     "Word",
     "WordTokenizer",
     "audit_attention",
+    "cite",
     "compare",
     "decode_layers",
     "evaluate",

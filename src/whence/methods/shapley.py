@@ -93,7 +93,7 @@ def _at_layer(
     sets, solves, counts = [], [], []
     for row, own in enumerate(players):
         if _all_fit(own.count, samples):
-            present, solve = _enumerated(own.count)
+            present, solve = enumerated(own.count)
         else:
             present, solve = sampled(np.array(permutations(question.generator(row), own.count, samples)))
         sets.append(own.keep(torch.from_numpy(present)))
@@ -110,7 +110,7 @@ def _at_layer(
     return mean, error
 
 
-def _enumerated(players: int) -> tuple[Bool[np.ndarray, "set player"], Solve]:
+def enumerated(players: int) -> tuple[Bool[np.ndarray, "set player"], Solve]:
     """All sets, and the mean over all orders of what a player adds."""
     present = all_sets(players)
     sizes = present.sum(axis=1)
