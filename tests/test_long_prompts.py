@@ -183,4 +183,4 @@ def peak(length: int, budget: int) -> int:
 def test_memory_grows_with_the_length_of_the_prompt_and_not_its_square() -> None:
     short, long = peak(3_000, 2_048), peak(6_000, 2_048)
     assert long < 2.6 * short
-    assert 2 * short < peak(3_000, 3_002), "what is not computed again is held for all blocks"
+    assert 1.5 * short < peak(3_000, 3_002), "what is not computed again is held for all blocks"
