@@ -1,0 +1,118 @@
+"""Facts of decoders that would spoil an answer without a word: padding, tied heads, windows, norms, narrow numbers."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+import transformers
+from tiny_models import LONG, SHORT, TEXTS, tokenizer_of
+
+import whence
+
+ONE_PASS = ["gradient", "gradient_x_input", "attn_lrp", "held_still", "attention"]
+MANY_PASSES = ["leave_one_out", "integrated_gradients"]
+
+
+def scores(model: whence.LayeredModel, texts: list[str], method: str, **settings: Any) -> list[np.ndarray]:
+    options = {"steps": 5} if method == "integrated_gradients" else {}
+    return [each.scores for each in whence.explain(model, texts, method, **options, **settings)]
+
+
+def assert_alike(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 * np.abs(other).max())
+
+
+@pytest.mark.parametrize("method", [*ONE_PASS, *MANY_PASSES])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_tokenizer_that_pads_on_the_left_changes_nothing(family: str, method: str) -> None:
+    """whence pads by itself, on the right, where positions stay what they are."""
+    module = tiny_models.build(family, "causal_lm")
+    lefty = copy.deepcopy(tokenizer_of(family))
+    lefty.padding_side = lefty.truncation_side = "left"
+    model = whence.load(module, lefty)
+    expected = [scores(whence.load(module, tokenizer_of(family)), [text], method)[0] for text in TEXTS]
+    assert_alike(scores(model, TEXTS, method), expected)
+    assert lefty.padding_side == "left"
+
+
+@pytest.mark.parametrize("method", [*ONE_PASS, *MANY_PASSES])
+def test_without_a_padding_token_a_batch_gives_what_each_text_gives_alone(method: str) -> None:
+    model = whence.load(tiny_models.build("qwen2", "causal_lm"), tiny_models.bare())
+    assert model.tokenizer.padding is None
+    assert_alike(scores(model, TEXTS, method), [scores(model, [text], method)[0] for text in TEXTS])
+
+
+@pytest.mark.parametrize("method", [*ONE_PASS, *MANY_PASSES])
+def test_a_tied_head_gets_no_share_of_the_words_gradients(method: str) -> None:
+    """The table is read twice, below and above; only what the words do below is explained."""
+    tied = tiny_models.build("llama", "causal_lm", tie_word_embeddings=True)
+    apart = tiny_models.build("llama", "causal_lm", tie_word_embeddings=False)
+    apart.load_state_dict({**tied.state_dict(), "lm_head.weight": tied.get_input_embeddings().weight})
+    found = [scores(whence.load(module, tokenizer_of("llama")), TEXTS, method) for module in (tied, apart)]
+    assert_alike(*found)
+    assert tied.lm_head.weight is tied.get_input_embeddings().weight, "still tied"
+
+
+def mistral(**settings: Any) -> whence.LayeredModel:
+    known = {**tiny_models.GROUPED, "num_hidden_layers": 1, "sliding_window": 4, **settings}
+    config = transformers.MistralConfig(vocab_size=len(tiny_models.metaspace()), pad_token_id=0, **known)
+    torch.manual_seed(0)
+    return whence.load(tiny_models.shaken(transformers.MistralForCausalLM(config)), tiny_models.metaspace())
+
+
+@pytest.mark.parametrize("method", ["gradient", "attn_lrp", "held_still", "attention", "leave_one_out"])
+@pytest.mark.parametrize("budget", [1, 2_048])
+def test_what_lies_outside_the_window_has_no_share(method: str, budget: int) -> None:
+    layers: Any = 1 if method == "attention" else "embeddings"
+    settings: dict[str, Any] = {"baseline": "zero"} if method == "leave_one_out" else {}
+    (found,) = scores(mistral(), [LONG], method, layers=layers, batch_tokens=budget, **settings)
+    np.testing.assert_allclose(found[0, :-4], 0, atol=1e-6)
+    assert np.abs(found[0, -4:]).min() > 1e-5
+    (wide,) = scores(mistral(sliding_window=None), [LONG], method, layers=layers, batch_tokens=budget, **settings)
+    assert np.abs(wide[0, :-4]).max() > 1e-4
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3", "mistral"])
+def test_shares_of_the_network_held_still_add_up_whatever_norms_queries_and_keys_pass(family: str) -> None:
+    """None of these has a bias, so that nothing of the logit is left over."""
+    if family == "mistral":
+        model = mistral(num_hidden_layers=3)
+    else:
+        model = whence.load(tiny_models.build(family, "causal_lm"), tokenizer_of(family))
+    normed = any(name.endswith("q_norm") for name, _ in model.module.named_modules())
+    assert normed == (family in ("qwen3", "gemma3"))
+    for found in whence.explain(model, TEXTS, "held_still", layers="all", scale="logit"):
+        np.testing.assert_allclose(found.scores.sum(axis=1), found.target.value, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", [*ONE_PASS, *MANY_PASSES])
+def test_bfloat16_on_a_cpu_says_what_float32_says(method: str) -> None:
+    module = tiny_models.build("llama", "causal_lm")
+    narrow = whence.load(copy.deepcopy(module).bfloat16(), tokenizer_of("llama"))
+    said = said_by(module)
+    (found,) = scores(narrow, [LONG], method, target=said)
+    (expected,) = scores(whence.load(module, tokenizer_of("llama")), [LONG], method, target=said)
+    assert np.isfinite(found).all()
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.98
+    assert next(narrow.module.parameters()).dtype == torch.bfloat16, "the model keeps its numbers"
+
+
+def said_by(module: Any) -> int:
+    """What the model says after the text, by transformers alone."""
+    ids = tokenizer_of("llama")(LONG, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        return int(module(ids).logits[0, -1].argmax())
+
+
+def test_a_target_after_a_text_has_the_space_that_is_written_there() -> None:
+    model = whence.load(tiny_models.build("gpt2", "causal_lm"), tokenizer_of("gpt2"))
+    named, exact = (whence.explain(model, SHORT, "gradient", target=label).target for label in ("the", " the"))
+    assert named == exact
+    joined = whence.explain(model, f"{SHORT} ", "gradient", target="the").target
+    assert (joined.description, exact.description) == ("the", '" the"')
