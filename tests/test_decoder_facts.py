@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import tiny_models
 import torch
 import transformers
+from complaints import complaint
 from tiny_models import LONG, SHORT, TEXTS, tokenizer_of
 
 import whence
@@ -19,7 +22,7 @@ MANY_PASSES = ["leave_one_out", "integrated_gradients"]
 
 
 def scores(model: whence.LayeredModel, texts: list[str], method: str, **settings: Any) -> list[np.ndarray]:
-    options = {"steps": 5} if method == "integrated_gradients" else {}
+    options: dict[str, Any] = {"steps": 5} if method == "integrated_gradients" else {}
     return [each.scores for each in whence.explain(model, texts, method, **options, **settings)]
 
 
@@ -116,3 +119,74 @@ def test_a_target_after_a_text_has_the_space_that_is_written_there() -> None:
     assert named == exact
     joined = whence.explain(model, f"{SHORT} ", "gradient", target="the").target
     assert (joined.description, exact.description) == ("the", '" the"')
+
+
+def write_gguf(file: Path) -> Any:
+    """A tiny Llama and a byte-level tokenizer as a GGUF file, written by the format's own package."""
+    gguf = pytest.importorskip("gguf", reason="no package to write GGUF files with: pip install gguf")
+    backend = tiny_models.bare().backend_tokenizer
+    told = json.loads(backend.to_str())["model"]
+    module = tiny_models.build(
+        "llama", "causal_lm", vocab_size=len(told["vocab"]), hidden_size=32, head_dim=16, intermediate_size=32,
+        pad_token_id=None, tie_word_embeddings=False,
+    )  # fmt: skip
+    config, writer = module.config, gguf.GGUFWriter(file, "llama")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(len(told["vocab"]))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(sorted(told["vocab"], key=told["vocab"].get))
+    writer.add_token_types([1] * len(told["vocab"]))
+    writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in told["merges"]])
+    writer.add_eos_token_id(0)
+    names = {
+        "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
+        "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+        "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+        "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+        "model.layers": "blk",
+    }  # fmt: skip
+    for name, weight in module.state_dict().items():
+        values = weight.float().numpy()
+        for heads, part in ((config.num_attention_heads, "q_proj"), (config.num_key_value_heads, "k_proj")):
+            if part in name:  # the format turns pairs of neighbours, transformers halves
+                values = values.reshape(heads, 2, -1, values.shape[1]).swapaxes(1, 2).reshape(values.shape)
+        for long, short in names.items():
+            name = name.replace(long, short)
+        writer.add_tensor(name, values.copy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return module
+
+
+def test_a_folder_with_one_gguf_file_is_a_model(tmp_path: Path) -> None:
+    module = write_gguf(tmp_path / "tiny.gguf")
+    model = whence.load(tmp_path)
+    assert (model.record.task, model.n_layers) == ("causal_lm", 3)
+    expected = whence.explain(whence.load(module, tiny_models.bare()), TEXTS, "gradient", layers="all")
+    for one, other in zip(whence.explain(model, TEXTS, "gradient", layers="all"), expected, strict=True):
+        assert [token.id for token in one.tokens] == [token.id for token in other.tokens]
+        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-3, atol=1e-4)
+
+
+def test_without_the_package_that_reads_gguf_files_the_error_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny.gguf").touch()
+
+    def missing(*_: Any, **__: Any) -> Any:
+        raise ImportError("Please install torch and gguf>=0.10.0 to load a GGUF checkpoint in PyTorch.")
+
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", missing)
+    problem, advice = complaint(whence.FileError, whence.load, tmp_path)
+    assert "gguf>=0.10.0" in problem
+    assert advice == "GGUF files are read by a package of their own: pip install gguf"
