@@ -16,6 +16,7 @@ from complaints import complaint
 from tiny_models import LONG, SHORT, TEXTS, tokenizer_of
 
 import whence
+from whence.models.hiding import Hiding, stand_in_word, usual_stand_in
 
 ONE_PASS = ["gradient", "gradient_x_input", "attn_lrp", "held_still", "attention"]
 MANY_PASSES = ["leave_one_out", "integrated_gradients"]
@@ -190,3 +191,35 @@ def test_without_the_package_that_reads_gguf_files_the_error_names_it(
     problem, advice = complaint(whence.FileError, whence.load, tmp_path)
     assert "gguf>=0.10.0" in problem
     assert advice == "GGUF files are read by a package of their own: pip install gguf"
+
+
+@pytest.mark.parametrize(("family", "word"), [("llama", "▁the"), ("gpt2", "Ġthe"), ("gemma3", "▁the")])
+def test_a_common_word_stands_in_for_a_token_of_a_prompt(family: str, word: str) -> None:
+    """Not a control token, which would say more than the absence of the word; and the record tells which."""
+    model = whence.load(tiny_models.build(family, "causal_lm"), tokenizer_of(family))
+    for method in ("leave_one_out", "integrated_gradients"):
+        options: dict[str, Any] = {"steps": 4} if method == "integrated_gradients" else {}
+        usual = whence.explain(model, LONG, method, **options)
+        assert usual.options["baseline"] == word
+        given = whence.explain(model, LONG, method, baseline=model.tokenizer.id_of(word), special=False, **options)
+        assert usual.tokens[0].special == (family != "gpt2")
+        free = [not token.special for token in usual.tokens]
+        np.testing.assert_allclose(usual.scores[:, free], given.scores[:, free], atol=1e-5)
+    hiding = Hiding.of(model, "auto")
+    assert (hiding.stand_in, hiding.told) == (word, f"mask_and_attention, {word}")
+    np.testing.assert_array_equal(
+        stand_in_word(model, word), model.embed(torch.tensor([[model.tokenizer.id_of(word)]]))[0, 0]
+    )
+
+
+def test_who_does_not_say_the_next_token_keeps_the_usual_stand_in() -> None:
+    classifier, filler = tiny_models.tiny("llama"), tiny_models.tiny("bert", "masked_lm")
+    assert [Hiding.of(model, "auto").told for model in (classifier, filler)] == ["mask_and_attention"] * 2
+    assert [usual_stand_in(model) for model in (classifier, filler)] == ["pad", "mask"]
+
+
+def test_where_no_common_word_is_a_token_the_padding_stands_in() -> None:
+    tokenizer = copy.deepcopy(tokenizer_of("llama"))
+    model = whence.load(tiny_models.build("llama", "causal_lm"), tokenizer)
+    object.__setattr__(model.tokenizer, "id_of", lambda token: None)
+    assert usual_stand_in(model) == "pad"
