@@ -146,6 +146,31 @@ for path in sorted((HERE / "results").glob("games-*.json")):
         {memory["after a quarter"]:.0f} MB after a quarter of the texts,
         {memory["at the end"]:.0f} MB at the end, {memory["most"]:.0f} MB at most."""),
     ]
+for path in sorted((HERE / "results").glob("long_prompts-*.json")):
+    report = json.loads(path.read_text())
+    lengths, settings = report["settings"]["lengths"], report["settings"]
+    versions = ", ".join(f"{package} {number}" for package, number in report["versions"].items())
+    busy = max(row["others"] for row in report["rows"])
+    lines += [
+        "",
+        f"## Long prompts: {report['hardware']}",
+        "",
+        *paragraph(f"""The next token of {report["model"]} explained from prompts of {lengths[0]:,} to {lengths[-1]:,}
+        tokens (`benchmarks/long_prompts.py`): seconds, and the growth of the resident set at its peak. A process that
+        took more than {settings["most_mb"]:,.0f} MB was ended. *slope* is kilobytes per token between the two longest
+        prompts. At most {busy:.1f} other processes were running when a row began; where that is not near zero, seconds
+        say little, memory says the same. {versions}."""),
+        "",
+        f"| package | method | {' | '.join(f'{length:,}' for length in lengths)} | slope |",
+        f"|---|---|{'---|' * len(lengths)}---|",
+    ]
+    for row in report["rows"]:
+        points = {point["tokens"]: f"{point['seconds']:.0f} s, {point['peak_mb']:,.0f} MB" for point in row["points"]}
+        if failed := row.get("failed"):
+            points[failed["tokens"]] = failed["why"].replace("|", "/")[:80]
+        slope = "" if row["slope_kb"] is None else f"{row['slope_kb']:,.0f} KB"
+        cells = " | ".join(points.get(length, "") for length in lengths)
+        lines.append(f"| {row['package']} | {row['method']} | {cells} | {slope} |")
 start = json.loads((HERE / "results" / "start.json").read_text())
 lines += [
     "",

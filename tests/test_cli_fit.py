@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow
@@ -26,6 +27,7 @@ from typer.testing import CliRunner, Result
 
 import whence
 from whence.cli import app
+from whence.cli.fit import _saying_what_it_costs
 from whence.learned import checkpoint
 from whence.learned.diffmask.standing import Standing
 from whence.learned.diffmask.validation import LayerResult
@@ -391,3 +393,23 @@ def test_the_command_shows_where_the_run_stands(
     monkeypatch.setattr("whence.render.fit_progress.fit_bar", lambda: nullcontext(seen.append))
     done("--model", model, "--data", data, "--out", str(tmp_path / "probes"), *QUICK)
     assert [each.step for each in seen] == [1, 2, 3]
+
+
+class Stands(NamedTuple):
+    step: int
+    steps: int
+    seconds: float
+
+
+def test_a_fit_says_once_what_it_will_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Stands] = []
+    watch = _saying_what_it_costs(seen.append, "cpu")
+    for step in (1, 2, 3):
+        watch(Stands(step, 2_500, 86.0 * step))
+    _saying_what_it_costs(seen.append, "cuda")(Stands(11, 611, 2.2))
+    assert capsys.readouterr().err.splitlines() == [
+        "note: a step takes 86.0 s on the cpu, what is left of 2,500 59.7 hours; --recipe sparing takes less, and so "
+        "does a GPU",
+        "note: a step takes 0.2 s on the cuda, what is left of 611 2 minutes",
+    ]
+    assert len(seen) == 4

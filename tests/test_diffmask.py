@@ -423,3 +423,29 @@ def test_acceptance_6_integrated_gradients_are_complete_on_a_linear_model() -> N
     expected = (words @ module.head.weight[1]).detach().numpy()
     np.testing.assert_allclose(explanation.scores[0], expected, rtol=1e-5)
     assert explanation.completeness_errors == pytest.approx((0.0,), abs=1e-5)
+
+
+@every_kind
+def test_probes_of_few_layers(kind: Kind, tmp_path: Path) -> None:
+    """A deep model need not have probes everywhere: those asked for are spread over it, the words and the top in."""
+    model = tiny("llama", "causal_lm")
+    probes = quick(kind, model, layers=3, folder=tmp_path / "probes")
+    found = probes.explain(model, TEXTS[0])
+    assert found.layers == ("embeddings", 1, 3)
+    loaded = DiffMask.load(tmp_path / "probes")
+    assert loaded.recipe.layers == 3
+    assert (loaded.explain(model, TEXTS[0]).scores == found.scores).all()
+    one = whence.explain(model, TEXTS[0], "diffmask", probes=tmp_path / "probes", layers=[1, 3])
+    assert (one.scores == found.scores[1:]).all()
+    with pytest.raises(whence.UsageError, match="these probes know nothing of layer 0, 2\nask for: embeddings, 1, 3"):
+        whence.explain(model, TEXTS[0], "diffmask", probes=probes)
+
+
+def test_a_recipe_for_few_cores_takes_fewer_layers_texts_and_steps() -> None:
+    ours, sparing = DiffMask().recipe, DiffMask(recipe="sparing").recipe
+    assert (sparing.layers, ours.layers) == (5, None)
+    assert sparing.batch_size * sparing.steps < ours.batch_size * ours.steps / 10
+    assert "layers" not in ours.told(), "what was told before there were few layers is told alike"
+    assert sparing.told()["layers"] == 5
+    few, many = whence.ShapleyProbes("sparing").recipe, whence.ShapleyProbes("quick").recipe
+    assert few.step_tokens * few.pairs * few.steps < many.step_tokens * many.pairs * many.steps / 10

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     Bar = AbstractContextManager[Callable[[Any], None] | None]
 
+LONG = 3_600  # seconds of training beyond which another recipe is worth a word
 EXPLAINERS = ("diffmask", "shapley")
 Folder = Annotated[
     Path, Option("--out", metavar="FOLDER", help="Where the probes go; a killed run goes on from there.")
@@ -51,7 +52,7 @@ KindName = Annotated[
     str | None, Option("--kind", metavar="KIND", help="Of diffmask: input (what a layer knows) or hidden (stores).")
 ]
 RecipeName = Annotated[
-    str, Option("--recipe", metavar="NAME", help="whence; diffmask: released, paper; shapley: quick (few cores).")
+    str, Option("--recipe", metavar="NAME", help="whence, sparing; diffmask: released, paper; shapley: quick.")
 ]
 Steps = Annotated[int | None, Option("--steps", metavar="N", min=1, help="Training steps.")]
 Margin = Annotated[float | None, Option("--margin", metavar="X", help="Of diffmask: how far the output may move.")]
@@ -151,7 +152,8 @@ def _fit(
     try:
         with warnings.catch_warnings(record=True) as caught, bar as watch:
             warnings.simplefilter("always", WhenceWarning)
-            probes.fit(model, texts, folder=out, progress=False, watch=watch, **settings)
+            watched = None if watch is None else _saying_what_it_costs(watch, model.device.type)
+            probes.fit(model, texts, folder=out, progress=False, watch=watched, **settings)
     except KeyboardInterrupt:
         from_there = "goes on from there" if (out / CHECKPOINT).exists() else "begins anew, as nothing was saved yet"
         say(f"stopped: the same command {from_there}")
@@ -159,6 +161,24 @@ def _fit(
     for warning in caught:
         if issubclass(warning.category, WhenceWarning):
             say(f"warning: {warning.message}")
+
+
+def _saying_what_it_costs(watch: Callable[[Any], None], device: str) -> Callable[[Any], None]:
+    """`watch`, and after the first step how long the others will take, while it is early enough to think again."""
+    said = False
+
+    def watched(standing: Any) -> None:
+        nonlocal said
+        watch(standing)
+        if not said:
+            said = True
+            each = standing.seconds / standing.step
+            left = each * (standing.steps - standing.step)
+            told = f"{left / 3600:.1f} hours" if left > LONG else f"{max(1, left / 60):.0f} minutes"
+            less = "; --recipe sparing takes less, and so does a GPU" if left > LONG else ""
+            say(f"note: a step takes {each:.1f} s on the {device}, what is left of {standing.steps:,} {told}{less}")
+
+    return watched
 
 
 def _facts(probes: DiffMask | ShapleyProbes) -> dict[str, Any]:

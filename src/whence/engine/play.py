@@ -159,7 +159,7 @@ def play(
             for name, text in found.items():
                 outcomes[name][:, :, index] = [[text.curve(game, measure) for measure in measures] for game in games]
             report("games", done, len(encodings))
-    settings = {"hide": hiding.name, "rounding": rounding, "seed": seed, "model": model.record.id}
+    settings = {"hide": hiding.told, "rounding": rounding, "seed": seed, "model": model.record.id}
     return {
         name: {
             game: GameResult(

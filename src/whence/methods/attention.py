@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,53 +11,61 @@ from torch import Tensor
 from whence.errors import ModelError, UsageError
 from whence.explanation import Layer, Meaning
 from whence.methods.question import Method, Question, Scores
+from whence.models.attention_maps import read_block_attention
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+    Mix = Callable[[Float[Tensor, "batch attention_head query key"]], Float[Tensor, "batch query key"]]
+
 
 def attention(question: Question) -> Scores:
-    """What a token receives in each block: the largest weight of any head, averaged over the tokens that look."""
-    scores = [weights.amax(dim=1) for weights in _weights(question)]
-    return _received(question, scores)
+    """What a token receives in each block: the largest weight of any head, averaged over the tokens that look.
+
+    Of a decoder's next token only the token that is read looks: the answer rests on no other's attention.
+    """
+    return _received(question, lambda weights: weights.amax(dim=1).float(), LOOKED_AT)
 
 
 def attention_rollout(question: Question) -> Scores:
     """Attention followed down through the blocks (Abnar & Zuidema, 2020).
 
     Heads are averaged, half of the weight stays with the token itself (the residual), blocks are multiplied; a token's
-    score is what it receives on average from the tokens of the layer.
+    score is what it receives on average from the tokens of the layer, or of a decoder from the token that is read.
     """
-    rolled: list[Tensor] = []
-    for weights in _weights(question):
-        own = torch.eye(weights.shape[-1], device=weights.device)
-        mixed = 0.5 * weights.mean(dim=1) + 0.5 * own
-        mixed = mixed / mixed.sum(dim=-1, keepdim=True)
-        rolled.append(mixed if not rolled else mixed @ rolled[-1])
-    return _received(question, rolled)
+    real = question.inputs.mask[:, None]
+    rolled: Tensor | None = None
+
+    def roll(weights: Float[Tensor, "batch attention_head query key"]) -> Float[Tensor, "batch query key"]:
+        nonlocal rolled
+        mixed = weights.mean(dim=1, dtype=torch.float32) * real
+        mixed.diagonal(dim1=1, dim2=2).add_(1.0)  # the residual, as heavy as all that is looked at
+        mixed /= mixed.sum(dim=-1, keepdim=True)
+        rolled = mixed if rolled is None else mixed @ rolled
+        return rolled
+
+    return _received(question, roll, COMES_TO)
 
 
-def _weights(question: Question) -> list[Float[Tensor, "batch attention_head query key"]]:
-    """Attention weights of each block in float32, nothing at padding."""
-    if question.model.attend is None:
-        raise ModelError(f"{question.model.record.id} has no attention weights to read", "choose another method")
+def _received(question: Question, mix: Mix, of_decoder: Meaning) -> Scores:
+    """What tokens receive by the mixed weights of each block, which go as soon as they have been looked at."""
+    model, inputs = question.model, question.inputs
+    if model.attend is None:
+        raise ModelError(f"{model.record.id} has no attention weights to read", "choose another method")
     if any(layer in ("embeddings", 0) for layer in question.layers):
         raise UsageError("attention belongs to blocks: there is none at layer 0", "ask for layers 1 and up")
-    with question.model.held(), torch.no_grad():
-        weights = question.model.attend(question.inputs)
-    question.forwards += 1
-    if len(weights) != question.model.n_layers:
-        raise ModelError(f"expected attention of {question.model.n_layers} blocks, got {len(weights)}")
-    real = question.inputs.mask[:, None, None, :]
-    return [layer.detach().float() * real for layer in weights]
+    looks = inputs.mask
+    if alone := model.reading.next_token and inputs.read_at is not None:
+        looks = torch.zeros_like(looks).scatter(1, inputs.read_at[:, None], True)
+    shares = looks.float() / looks.sum(dim=1, keepdim=True)
+    found: dict[Layer, Float[Tensor, "batch key"]] = {}
 
+    def look(layer: int, weights: Float[Tensor, "batch attention_head query key"]) -> None:
+        found[layer] = torch.einsum("bq,bqk->bk", shares, mix(weights)) * inputs.mask
 
-def _received(question: Question, scores: list[Float[Tensor, "batch query key"]]) -> Scores:
-    """The mean over the real tokens that look, at the layers asked about."""
-    lookers = question.inputs.mask[:, :, None].float()
-    means = [(layer * lookers).sum(dim=1) / lookers.sum(dim=1) for layer in scores]
-    asked: list[Layer] = list(question.layers)
-    return Scores(torch.stack([means[int(layer) - 1] for layer in asked], dim=1))
+    question.forwards += read_block_attention(model, inputs, look)
+    values = torch.stack([found[layer] for layer in question.layers], dim=1)
+    return Scores(values, meaning=of_decoder if alone else None)
 
 
 METHOD = Method(
@@ -69,6 +78,10 @@ METHOD = Method(
     cost="2 forwards, all layers together",
     layers="blocks",
 )  # fmt: skip
+LOOKED_AT = Meaning(
+    "attention", "how much attention the token receives in this block from the token that is read", signed=False,
+    additive=False, low=0.0, high=1.0,
+)  # fmt: skip
 
 ROLLOUT = Method(
     attention_rollout,
@@ -79,4 +92,8 @@ ROLLOUT = Method(
     needs=("attention weights",),
     cost="2 forwards, all layers together",
     layers="blocks",
+)  # fmt: skip
+COMES_TO = Meaning(
+    "attention rollout", "how much of the state that is read here comes from the token, if attention were all",
+    signed=False, additive=True, low=0.0, high=1.0,
 )  # fmt: skip

@@ -22,7 +22,8 @@ Baseline = str | int | Tensor
 A token stands for a text in which it takes the place of every word (special tokens stay, unless it is given by its
 id); at a hidden layer its state there is used. "zero" and a vector are used as they are at the layer itself. "delete"
 puts nothing there: for methods that take tokens away, at the embeddings; see `whence.models.deletion`. The tokens at
-which the target is read always stay then. "auto" is the mask, else the padding, else zero.
+which the target is read always stay then. "auto" is the mask, else the padding, else zero; in a decoder's prompt a
+common word (see `whence.models.hiding.usual_stand_in`). The record says which.
 """
 
 

@@ -144,13 +144,13 @@ def decode_layer(
 ) -> Float[Tensor, "batch unique"]:
     """The score of each unique token at one layer; positions without a score are not shown to the head."""
     text, position = scores.nonzero(as_tuple=True)
-    shares = torch.zeros(*scores.shape, unique.ids.shape[1], device=scores.device)
+    totals = torch.zeros(unique.ids.shape, device=scores.device)
     for rows, logits in head.in_blocks(states[text, position]):
         mine = text[rows]
         found = logits.gather(1, unique.ids[mine])
         found = (found - log_denominators_(logits)).exp().masked_fill(~unique.present[mine], 0.0)
-        shares[mine, position[rows]] = _largest(found, tau)
-    return torch.einsum("bj,bju->bu", scores, shares)
+        totals.index_add_(0, mine, scores[mine, position[rows], None] * _largest(found, tau))
+    return totals
 
 
 def _largest(shares: Float[Tensor, "row unique"], tau: int | None) -> Float[Tensor, "row unique"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,9 @@ from torch import Tensor, nn
 from whence.explanation import Layer, Meaning
 from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.question import Method, Question, Scores
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def deep_lift_shap(
@@ -53,12 +57,15 @@ def _at_layer(
     question: Question, layer: Layer, baselines: list[BaselineStates], special: bool | None
 ) -> tuple[Tensor, Tensor]:
     from captum.attr import DeepLift, DeepLiftShap
+    from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 
     question.check_gradient(layer)
     h = question.states.at(layer).detach()
     may_go = removable(question, layer, special)[..., None]
     nothing = torch.stack([torch.where(may_go, baseline.at(layer), h) for baseline in baselines], dim=1)
     scores, errors = torch.zeros(h.shape[:2], device=h.device), torch.zeros(len(h), device=h.device)
+    if not any(type(part) in SUPPORTED_NON_LINEAR for part in question.model.module.modules()):
+        return _without_rules(question, layer, h, nothing)
     for row, encoding in enumerate(question.inputs.encodings):
         length = len(encoding)
         resumed = _Resumed(question, layer, row)
@@ -74,6 +81,22 @@ def _at_layer(
     question.forwards += 3 * len(baselines)
     question.backwards += len(baselines)
     return scores, errors
+
+
+def _without_rules(
+    question: Question,
+    layer: Layer,
+    h: Float[Tensor, "batch token hidden"],
+    nothing: Float[Tensor, "batch baseline token hidden"],
+) -> tuple[Float[Tensor, "batch token"], Float[Tensor, " batch"]]:
+    """Where no module follows the rule (as in most decoders), multipliers are gradients, and one pass has them all."""
+    texts = torch.arange(len(h), device=h.device)
+    scores, start = torch.zeros(h.shape[:2], device=h.device), torch.zeros(len(h), device=h.device)
+    for chunk, gradients in question.gradients(layer, texts, lambda chunk: h[chunk]):
+        scores[chunk] = ((h[chunk] - nothing[chunk].mean(dim=1)).float() * gradients.float()).sum(dim=-1)
+    for baseline in nothing.unbind(dim=1):
+        start += question.values(layer, texts, lambda chunk: baseline[chunk]) / nothing.shape[1]  # noqa: B023
+    return scores, (question.value.detach() - start - scores.sum(dim=-1)).abs()
 
 
 METHOD = Method(

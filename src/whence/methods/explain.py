@@ -23,7 +23,15 @@ from whence.methods.options import at_least, check_seed
 from whence.methods.question import INCOMPLETE, ONE_BY_ONE_TOKENS, Method, Question, Scores
 from whence.methods.unit_scores import check_units, kind_of, with_units
 from whence.methods.usual import ALWAYS, usual_method
-from whence.models.batching import Text, batches, encode_each, reads_padding, shortened, usual_batch_tokens
+from whence.models.batching import (
+    Text,
+    batches,
+    computed_again,
+    encode_each,
+    reads_padding,
+    shortened,
+    usual_batch_tokens,
+)
 from whence.models.inputs import Encoding, Ids, Inputs, Messages
 from whence.models.layered import LayeredModel, Layers
 from whence.models.responses import (
@@ -260,7 +268,7 @@ def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list
     try:
         return _answer_at_once(model, encodings, plan)
     except torch.OutOfMemoryError:
-        if len(encodings) == 1 and plan.batch_tokens <= len(encodings[0]):
+        if len(encodings) == 1 and plan.batch_tokens < len(encodings[0]):
             raise
     torch.cuda.empty_cache()
     half = replace(plan, batch_tokens=max(1, plan.batch_tokens // 2))
@@ -271,7 +279,9 @@ def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list
 def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list[Explanation]:
     started = time.perf_counter()
     inputs = model.collate(encodings, at=_character_of(plan.target))
-    with plan.method.within(model.module) if plan.method.within else nullcontext():
+    within = plan.method.within
+    lean = computed_again(model, inputs, plan.batch_tokens, within)
+    with lean, within(model.module) if within else nullcontext():
         states = model.states(inputs, differentiable=bool(plan.method.differentiable))
     selection = select(plan.target, plan.scale, model.reading, states.logits, encodings, each=plan.method.tells_outputs)
     question = Question(

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from whence.errors import NonFiniteError
 from whence.explanation import Layer, Meaning, Scale
 from whence.methods.gradient_check import check_gradient, is_checked
-from whence.models.batching import micro_batches, reads_padding
+from whence.models.batching import computed_again, micro_batches, reads_padding
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
 from whence.selection import Selection
@@ -64,6 +64,7 @@ def of_outputs(values: Float[Tensor, "batch output *rest"]) -> Float[Tensor, " b
     return values[:, 0] if values.shape[1] == 1 else values
 
 
+TRIED_TOKENS = 128  # of a long prompt, to see whether a model's gradients are right
 ONE_BY_ONE_TOKENS = 512  # few enough for any memory that holds the model
 
 
@@ -167,7 +168,10 @@ class Question:
         moved = torch.stack([nothing if gradient is None else gradient.any() for gradient in gradients]).tolist()
         for layer, gradient, moves in zip(self.layers, gradients, moved, strict=True):
             if layer in (self.layers[0], self.layers[-1]) or not moves:
-                self._compare(layer, None if gradient is None else gradient[self._shortest])
+                if self._cut:
+                    self.check_gradient(layer)
+                else:
+                    self._compare(layer, None if gradient is None else gradient[self._shortest])
         return [torch.zeros_like(h) if g is None else g for h, g in zip(states, gradients, strict=True)]
 
     def of_state_gradients(self, reduce: Reduce) -> Float[Tensor, "batch output layer token"]:
@@ -245,7 +249,7 @@ class Question:
         length, numbers = self.inputs.ids.shape[1], rows.tolist()
         count = len(range(self.outputs.shape[1])[:only])
         for chunk, inputs in self._micro_batches(rows, numbers):
-            with torch.enable_grad():
+            with torch.enable_grad(), computed_again(self.model, inputs, self.batch_tokens):
                 hidden = build(chunk)[:, : inputs.ids.shape[1]].detach().requires_grad_()
                 logits = self.model.resume(layer, hidden, inputs)
                 outputs = self.selection.rows(rows[chunk]).outputs(logits, inputs.mask)[:, :count]
@@ -262,7 +266,7 @@ class Question:
         self.check_gradient(layer)
         numbers = rows.tolist()
         for chunk, inputs in self._micro_batches(rows, numbers):
-            with torch.enable_grad():
+            with torch.enable_grad(), computed_again(self.model, inputs, self.batch_tokens):
                 hidden = build(chunk)[:, : inputs.ids.shape[1]]
                 loss(self.model.resume(layer, hidden, inputs), inputs, chunk).sum().backward()  # type: ignore[no-untyped-call]
         self.forwards += self._passes(numbers)
@@ -287,14 +291,22 @@ class Question:
 
     @cached_property
     def _shortest(self) -> tuple[slice, slice]:
-        """Where in the batch the shortest text is: its row and its tokens."""
+        """Where in the batch the shortest text is: its row and its tokens, of a long prompt the first."""
         lengths = [len(encoding) for encoding in self.inputs.encodings]
         row = lengths.index(min(lengths))
-        return slice(row, row + 1), slice(lengths[row])
+        return slice(row, row + 1), slice(min(lengths[row], TRIED_TOKENS) if self._cut else lengths[row])
+
+    @property
+    def _cut(self) -> bool:
+        """Whether even the shortest text is a long prompt: a decoder is then tried on how it begins."""
+        shortest = min(len(encoding) for encoding in self.inputs.encodings)
+        return self.model.reading.next_token and shortest > TRIED_TOKENS
 
     def _shortest_value(self, layer: Layer, hidden: Float[Tensor, "row token hidden"]) -> Float[Tensor, " row"]:
         rows = torch.full((len(hidden),), self._shortest[0].start, device=hidden.device)
         inputs = self.inputs.rows(rows)
+        if self._cut:
+            inputs = inputs.beginning(TRIED_TOKENS)
         return self.selection.rows(rows).of(self.model.resume(layer, hidden, inputs), inputs.mask)
 
     def _passes(self, numbers: Sequence[int]) -> Int[Tensor, " batch"]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from whence.errors import InputError
-from whence.models.inputs import Encoding, collate
+from whence.models.inputs import Encoding, Inputs, collate
 from whence.models.layered import LayeredModel
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts (question and context, premise and hypothesis)."""
 Item = TypeVar("Item")
+Within = Callable[[nn.Module], AbstractContextManager[Any]]
+"""Of a model's module, the context in which a pass is run that is no ordinary one."""
 
 AT_ONCE = 1_024  # texts that a tokenizer gets: what it returns is larger than what is kept of it
 SOME_PADDING = 8  # tokens: enough to be noticed, and soon read
@@ -112,6 +116,20 @@ def differ(alone: Tensor, padded: Tensor) -> bool:
     """By more than rounding, relative to the largest number."""
     distance = (alone.double() - padded.double()).abs().max()
     return bool(distance > alone.double().abs().max() * torch.finfo(alone.dtype).eps ** 0.5)
+
+
+def computed_again(
+    model: LayeredModel, inputs: Inputs, batch_tokens: int, within: Within | None = None
+) -> AbstractContextManager[None]:
+    """Inside, a pass for gradients over more tokens than the budget keeps the states between blocks, and no more.
+
+    That is the case of a text longer than the budget: no smaller batch is left to take. What happens inside a block is
+    computed again in the backward pass (`within`, where the pass is no ordinary one), for a third more time and the
+    same scores. So memory grows by some 34 numbers per feature and token, not per block as well.
+    """
+    if inputs.ids.numel() <= batch_tokens:
+        return nullcontext()
+    return model.stack.computing_again(partial(within, model.module) if within else nullcontext)
 
 
 def usual_batch_tokens(model: LayeredModel) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -69,7 +70,7 @@ class HeldStill(TorchFunctionMode):
         super().__init__()
         self.products = products
         self.ruled = 0
-        self._opened: list[Tensor] = []  # what activations gave: in a gated layer, the gate
+        self._opened: list[ref[Tensor]] = []  # what activations gave, while it is there: in a gated layer, the gate
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -112,7 +113,7 @@ class HeldStill(TorchFunctionMode):
         low, high = func(torch.tensor([-1e-3, 1e-3]), *args, **kwargs).tolist()
         slope = torch.where(given == 0, (high - low) / 2e-3, exact / given)
         found = _valued(x, exact, [slope])
-        self._opened.append(found)
+        self._opened = [*(each for each in self._opened if each() is not None), ref(found)]
         return found
 
     def softmax(self, func: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -137,7 +138,7 @@ class HeldStill(TorchFunctionMode):
             self.ruled += 1
             if self.products == "shared":
                 return _ruled(func(*(_worth(each, 0.5) if _moves(each) else each for each in args), **kwargs))
-            gates = [each for each in factors if any(each is opened for opened in self._opened)]
+            gates = [each for each in factors if any(each is opened() for opened in self._opened)]
             if len(gates) == 1:  # else the graph shows a product without a rule
                 args = tuple(each.detach() if each is gates[0] else each for each in args)
         found: Tensor = func(*args, **kwargs)
@@ -187,11 +188,12 @@ class _Valued(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        for factor in ctx.saved_tensors:
+        factors = ctx.saved_tensors  # asked for once: a block that is computed again hands them out once
+        for factor in factors:
             gradient = gradient * factor
         if ctx.centred:
             gradient = gradient - gradient.mean(dim=tuple(range(-ctx.centred, 0)), keepdim=True)
-        return gradient, None, None, *[None] * len(ctx.saved_tensors)
+        return gradient, None, None, *[None] * len(factors)
 
 
 class _Ruled(torch.autograd.Function):

@@ -92,8 +92,8 @@ class HuggingFaceTokenizer:
         return found
 
     def id_of(self, token: str) -> int | None:
-        found = self.vocabulary.get(token)
-        return None if found is None else int(found)
+        found: Any = self.tokenizer.convert_tokens_to_ids(token)
+        return int(found) if found is not None and self.tokenizer.convert_ids_to_tokens(found) == token else None
 
     def encode(self, text: str, pair: str | None) -> Encoding:
         return self.encode_each([(text, pair)])[0]

@@ -178,6 +178,18 @@ class Inputs:
             None if self.past is None else tuple((keys[rows], values[rows]) for keys, values in self.past),
         )
 
+    def beginning(self, length: int) -> Inputs:
+        """The first tokens of each text, read at the last of them where they were read further on."""
+        return replace(
+            self,
+            ids=self.ids[:, :length],
+            mask=self.mask[:, :length],
+            special=self.special[:, :length],
+            features={name: values[:, :length] for name, values in self.features.items()},
+            read_at=None if self.read_at is None else self.read_at.clamp(max=length - 1),
+            unattended=None if self.unattended is None else self.unattended[:, :length],
+        )
+
     def unattending(self, unattended: Bool[Tensor, "batch token"]) -> Inputs:
         """The same texts with some tokens taken out of everyone's attention; they keep their position and their id."""
         return replace(self, unattended=unattended)

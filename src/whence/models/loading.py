@@ -231,6 +231,8 @@ def _by_name(
         advice = f"give a folder, a hub id, or one of: {', '.join(NAMES)}"
         if "trust_remote_code" in str(error):
             advice = "if you trust the code that comes with it, say so: trust_remote_code=True, --trust-remote-code"
+        elif "gguf_file" in options and isinstance(error, ImportError):
+            advice = "GGUF files are read by a package of their own: pip install gguf"
         raise FileError(f"cannot load {name!r}: {reason}", advice) from error
 
 

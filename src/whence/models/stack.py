@@ -14,13 +14,15 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from whence.errors import ModelError
 from whence.explanation import Layer
@@ -178,6 +180,22 @@ class Stack:
                 f"the forward pass never came to layer {layer} in this thread, so no state could be put in",
                 "explain the model as it is, not wrapped by DataParallel or torch.compile",
             )
+
+    @contextmanager
+    def computing_again(self, within: Callable[[], AbstractContextManager[Any]] = nullcontext) -> Iterator[None]:
+        """Inside, a block keeps nothing for the backward pass but what it is given, and runs again there in `within`.
+
+        It goes around all that puts states in: only the block's own forward is computed again.
+        """
+
+        def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
+            if not torch.is_grad_enabled():
+                return forward(*args, **kwargs)
+            again = partial(forward, **kwargs)
+            return checkpoint(again, *args, use_reentrant=False, context_fn=lambda: (nullcontext(), within()))
+
+        with self._wrapped(run):
+            yield
 
     def _check_differentiable(self) -> None:
         """Refuse gradients where torch itself would, with a reason."""

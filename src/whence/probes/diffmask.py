@@ -116,6 +116,9 @@ class ModelProbes:
         """The probability that a token must be kept, at each layer asked for; 1 for those that are never masked."""
         self.owner.check(model)
         probes = self.probes.to(model.device)
+        if unknown := [layer for layer in layers if layer not in probes.layers]:
+            known = ", ".join(map(str, probes.layers))
+            raise UsageError(f"these probes know nothing of layer {', '.join(map(str, unknown))}", f"ask for: {known}")
         known = {layer: states.at(layer).detach() for layer in probes.layers}
         with torch.no_grad():
             keep = probes.log_keep(known, layers).exp().transpose(0, 1)

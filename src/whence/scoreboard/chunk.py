@@ -46,7 +46,7 @@ class Chunk:
         return {"hiding": self.trial.hiding, "batch_tokens": self.trial.batch_tokens, "memory": self.memory}
 
     def key(self, **further: Any) -> dict[str, Any]:
-        return self.trial.key(self.indices, hide=self.trial.hiding.name, **further)
+        return self.trial.key(self.indices, hide=self.trial.hiding.told, **further)
 
     def scores(self, name: str, number: int) -> Float[np.ndarray, " word"]:
         """An entrant's scores of the tokens that are not special."""

@@ -143,7 +143,7 @@ def evaluate(
         "texts": content_key([given[index] for index in judged]),
         "held_out_texts": content_key(choosing),
         "labels": None if gold is None else content_key(gold),
-        "way_to_hide": hiding.name,
+        "way_to_hide": hiding.told,
         "seed": seed,
     }
     with reporter(progress) as report, Store(folder, identity) as store:
@@ -187,7 +187,7 @@ def evaluate(
         for step in steps:
             step.run(findings, step.key)
     settings = {
-        "hide": hiding.name, "second_hide": None if second is None else second.name, "beam": width, "budget": budget,
+        "hide": hiding.told, "second_hide": None if second is None else second.told, "beam": width, "budget": budget,
         "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted", "n_held_out": len(choosing),
         **({} if share is None else {"marked_share": share}),
         **({} if passes is None else {"planned_passes": round(passes)}),

@@ -61,7 +61,7 @@ def played(chunk: Chunk, points: Points, hiding: Hiding, memory: Memory | None) 
     trial = chunk.trial
     gold = None if trial.gold is None else [trial.gold[index] for index in chunk.indices]
     keys = {
-        name: trial.key(chunk.indices, scores=rows, gold=gold, points=points, hide=hiding.name)
+        name: trial.key(chunk.indices, scores=rows, gold=gold, points=points, hide=hiding.told)
         for name, rows in chunk.rows.items()
     }
     missing = {

@@ -32,7 +32,7 @@ def choice_of_layers(trial: Trial, entrants: Sequence[Entrant]) -> Step:
     of resamples of the texts. Of layers that do equally well the one nearest the input is taken.
     """
     headline = METRICS[HEADLINE]
-    key = {"points": LAYER_POINTS, "hide": trial.hiding.name, "metric": (headline.name, headline.version)}
+    key = {"points": LAYER_POINTS, "hide": trial.hiding.told, "metric": (headline.name, headline.version)}
     with_layers = [entrant for entrant in entrants if len(entrant.layers) > 1]
     n_several = len(with_layers)
 

@@ -42,7 +42,7 @@ def explanations(trial: Trial, entrants: Sequence[Entrant], metrics: Sequence[Me
             )
 
     passes = len(trial.texts) * sum(entrant.passes for entrant in entrants)
-    return Step("explanations", total, [metric.name for metric in of_scores], {"hide": trial.hiding.name}, run, passes)
+    return Step("explanations", total, [metric.name for metric in of_scores], {"hide": trial.hiding.told}, run, passes)
 
 
 def _single_effects(trial: Trial, chunk: range, key: Mapping[str, Any]) -> Scored:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -30,6 +29,7 @@ from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, Layers, States
 from whence.probes.diffmask import KINDS, Kind, ModelProbes, Probes, embedded_folder
 from whence.probes.folder import digest
+from whence.probes.shapley import layers_to_read
 from whence.progress import Progress
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class DiffMask:
     Args:
         kind: "input" masks words by what each layer knows (cumulative: what is dropped stays dropped); "hidden" masks
             each layer's own states, and so tells where the decision is stored.
-        recipe: "whence", "released" or "paper": how they are trained, see `whence.learned.diffmask.recipes`.
+        recipe: "whence", "sparing" (for a deep model on few cores), "released" or "paper": how they are trained, see
+            `whence.learned.diffmask.recipes`.
         changes: settings of the recipe to be changed, such as margin=0.05 or steps=10_000.
     """
 
@@ -97,7 +98,7 @@ class DiffMask:
         gathered = gather(model, texts, held_out, seed)
         tokens_at_once = batch_tokens or usual_batch_tokens(model)
         with torch.inference_mode(False):
-            probes = self._new_probes(_widths(model, gathered.training[0]), seed).to(model.device)
+            probes = self._new_probes(_widths(model, gathered.training[0], recipe.layers), seed).to(model.device)
             learner = DiffMaskLearner(model, probes, recipe, tokens_at_once)
             training = Training(model, learner, gathered, pace, tokens_at_once)
             training.run_watched(path, progress, watch, lambda: standing(training, learner))
@@ -126,8 +127,9 @@ class DiffMask:
     def explain(
         self, model: LayeredModel, texts: Text | Iterable[Text], **settings: Any
     ) -> Explanation | list[Explanation]:
-        """Keep probabilities of every token at every layer, from one forward pass; see `whence.explain`."""
-        return explain(model, texts, "diffmask", probes=self, **settings)
+        """Keep probabilities of every token at every layer that has probes, from one pass; see `whence.explain`."""
+        layers = self._fitted().probes.layers
+        return explain(model, texts, "diffmask", probes=self, **{"layers": layers, **settings})
 
     def validate(
         self, model: LayeredModel, texts: Sequence[Text], *, batch_tokens: int | None = None
@@ -150,10 +152,10 @@ class DiffMask:
     def content_key(self) -> str:
         """A digest of what these probes are: their kind, their recipe and every number of their weights."""
         fitted = self._fitted()
-        return digest([self.kind, asdict(fitted.recipe)], fitted.probes.state_dict())
+        return digest([self.kind, fitted.recipe.told()], fitted.probes.state_dict())
 
     def layers(self, model: LayeredModel) -> Layers:
-        """Where probes look: the words and every layer."""
+        """Where probes look: the words and every layer, or those that the recipe left."""
         trained = self._fitted().trained
         trained.owner.check(model)
         return trained.probes.layers
@@ -197,6 +199,7 @@ class DiffMask:
         return f"<DiffMask {self.kind} of {self.fitted_.model.id}>"
 
 
-def _widths(model: LayeredModel, encoding: Encoding) -> dict[Layer, int]:
+def _widths(model: LayeredModel, encoding: Encoding, most: int | None) -> dict[Layer, int]:
     states = model.states(model.collate([encoding]))
-    return {layer: states.at(layer).shape[-1] for layer in ("embeddings", *range(model.n_layers + 1))}
+    layers = layers_to_read(model, model.n_layers + 2 if most is None else most)
+    return {layer: states.at(layer).shape[-1] for layer in layers}

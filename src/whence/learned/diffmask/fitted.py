@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ def save(fitted: Fitted, folder: Path, dtype: torch.dtype | None = None) -> None
     probes = fitted.probes
     config = {
         "kind": probes.kind,
-        "recipe": asdict(fitted.recipe),
+        "recipe": fitted.recipe.told(),
         "widths": [[layer, width] for layer, width in probes.widths.items()],
         "n_hidden": probes.n_hidden,
         "seed": fitted.seed,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -50,7 +49,7 @@ class DiffMaskLearner:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"kind": self.probe.kind, **asdict(self.recipe)}
+        return {"kind": self.probe.kind, **self.recipe.told()}
 
     def begin(self, texts: Sequence[Encoding]) -> None:
         """Where baselines start, and what masking every word costs: the unit of a relative margin."""

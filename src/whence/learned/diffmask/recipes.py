@@ -6,7 +6,7 @@ classes; with two classes that allows masking everything, so ours is a share of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from whence.errors import UnknownNameError, UsageError
@@ -43,6 +43,7 @@ class Recipe:
         baseline: where baselines start: "released" (the mask token's embedding for words, noise for states) or
             "mean" (the same for words, the mean state of the first texts for states).
         multiplier: the Lagrange multipliers' first value; `multiplier_limit` is their largest.
+        layers: how many layers have probes at most, the words and the last among them, evenly spread; None: all.
         warm_up: steps over which the learning rate rises; over the last `cool_down` share of steps it falls to zero.
     """
 
@@ -69,6 +70,7 @@ class Recipe:
     cool_down: float = 0.2
     batch_size: int = 64
     steps: int = 2_500
+    layers: int | None = None
 
     def changed(self, **changes: Any) -> Recipe:
         """The recipe with some settings changed; every value is checked."""
@@ -88,13 +90,24 @@ class Recipe:
         for name in ("margin", "learning_rate", "multiplier_limit", "batch_size", "steps"):
             if not getattr(recipe, name) > 0:
                 raise UsageError(f"{name} must be above 0, got {getattr(recipe, name)!r}", "leave it out for the usual")
+        if recipe.layers is not None and recipe.layers < 2:
+            raise UsageError(f"layers must be at least 2, got {recipe.layers!r}", "leave it out for all")
         return recipe
+
+    def told(self) -> dict[str, Any]:
+        """The settings as they are written down; a run over all layers is told as it was before there were others."""
+        return {name: value for name, value in asdict(self).items() if name != "layers" or value is not None}
 
 
 def recipe_for(name: str, kind: Kind) -> Recipe:
-    """A recipe by name: "whence", "released" (the published code's settings) or "paper" (the printed ones)."""
+    """A recipe by name: "whence", "released" (the published code's settings) or "paper" (the printed ones).
+
+    "sparing" is ours for a deep model on few cores: few layers, small batches, fewer steps.
+    """
+    ours = Recipe() if kind == "input" else Recipe(margin=0.13, first_margin=1.0)
     recipes = {
-        "whence": Recipe() if kind == "input" else Recipe(margin=0.13, first_margin=1.0),
+        "whence": ours,
+        "sparing": replace(ours, layers=5, batch_size=8, steps=1_000, warm_up=50),
         "released": _PUBLISHED,
         "paper": replace(
             _PUBLISHED,

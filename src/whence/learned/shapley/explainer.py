@@ -56,7 +56,8 @@ class ShapleyProbes:
     'probability'
 
     Args:
-        recipe: "whence" (for a GPU) or "quick" (for a processor of few cores, at a lower quality that the fit states).
+        recipe: "whence" (for a GPU), "quick" (for a processor of few cores, at a lower quality that the fit states) or
+            "sparing" (for a deep decoder there, lower still).
         changes: settings of the recipe to be changed, see `whence.learned.shapley.recipe`, such as units="word".
     """
 

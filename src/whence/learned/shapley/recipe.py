@@ -68,5 +68,9 @@ class Recipe:
 RECIPES: dict[str, Recipe] = {
     "whence": Recipe(),
     "quick": Recipe(pairs=4, step_tokens=1_600, steps=2_400, warm_up=200, checked_texts=64, checked_orders=40),
+    "sparing": Recipe(
+        held_still=0.0, pairs=2, step_tokens=300, steps=1_500, warm_up=100, checked_texts=16, checked_orders=10
+    ),
 }
-"""By name: "whence" for a GPU, "quick" for a processor of few cores, at a lower quality that the fit states."""
+"""By name: "whence" for a GPU, "quick" for a processor of few cores, at a lower quality that the fit states, and
+"sparing" for a deep decoder on few cores, lower still and of Shapley values alone."""

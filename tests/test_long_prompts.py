@@ -1,0 +1,186 @@
+"""Long prompts: a text longer than the token budget is explained with the memory of one block, to the same scores."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from tiny_models import LONG, SHORT, tiny
+from torch import nn
+
+import whence
+from whence.methods import DECODED
+from whence.methods.question import TRIED_TOKENS
+
+FAMILIES = ["gpt2", "llama", "qwen3", "gemma3", "opt"]
+FEW = {
+    "smooth_grad": {"samples": 3},
+    "integrated_gradients": {"steps": 4},
+    "gradient_shap": {"samples": 3},
+    "information_bottleneck": {"steps": 2},
+    "noise_tolerance": {"steps": 2},
+    "decoded_integrated_gradients": {"steps": 4},
+}
+GRADIENTS = [name for name, method in whence.METHODS.items() if "gradients" in method.needs]
+
+
+@functools.cache
+def long_model(family: str) -> whence.LayeredModel:
+    """A tiny decoder that reads long texts."""
+    name = "n_positions" if family == "gpt2" else "max_position_embeddings"
+    module = tiny_models.build(family, "causal_lm", **{name: 1_024})
+    return whence.load(module, tiny_models.tokenizer_of(family))
+
+
+class Runs:
+    """How often each block ran, told by the last matrix in it."""
+
+    def __init__(self, model: whence.LayeredModel) -> None:
+        self.count = 0
+        matrices = [[part for part in block.modules() if hasattr(part, "weight")][-1] for block in model.stack.blocks]
+        self.handles = [matrix.register_forward_hook(self._ran) for matrix in matrices]
+
+    def _ran(self, *_: Any) -> None:
+        self.count += 1
+
+    def __enter__(self) -> Runs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("method", [*GRADIENTS, "decoded_integrated_gradients"])
+def test_computed_again_the_scores_are_the_same(family: str, method: str) -> None:
+    model = tiny(family, "causal_lm")
+    options: dict[str, Any] = FEW.get(method, {})
+    layers: dict[str, Any] = {} if method in DECODED else {"layers": [0, 2]}
+    kept = whence.explain(model, [SHORT, LONG], method, **layers, **options)
+    again = whence.explain(model, [SHORT, LONG], method, batch_tokens=1, **layers, **options)
+    for one, other in zip(kept, again, strict=True):
+        np.testing.assert_allclose(other.scores, one.scores, rtol=1e-5, atol=1e-5 * np.abs(one.scores).max())
+        assert (other.cost.forwards, other.cost.backwards) == (one.cost.forwards, one.cost.backwards)
+
+
+@pytest.mark.parametrize("method", ["gradient_x_input", "attn_lrp", "integrated_gradients"])
+def test_only_a_text_longer_than_the_budget_is_computed_again(method: str) -> None:
+    model = tiny("llama", "causal_lm")
+    length = len(model.encode(LONG))
+    options: dict[str, Any] = FEW.get(method, {})
+    whence.explain(model, LONG, method, **options)  # what is looked at once is behind us
+    counts = []
+    for budget in (length, length - 1):
+        with Runs(model) as runs:
+            whence.explain(model, LONG, method, batch_tokens=budget, **options)
+        counts.append(runs.count)
+    passes = 4 if method == "integrated_gradients" else 1
+    assert counts[1] - counts[0] == passes * model.n_layers, "each backward pass runs every block once more"
+
+
+def test_gradients_of_a_long_prompt_are_looked_at_on_how_it_begins() -> None:
+    text = " ".join([LONG] * 20)
+    expected = whence.explain(long_model("llama"), text, "gradient", layers="all").scores
+    long_model.cache_clear()
+    model = long_model("llama")
+    assert len(model.encode(text)) > 2 * TRIED_TOKENS
+    seen: list[int] = []
+    block = model.stack.blocks[-1]
+    handle = block.register_forward_pre_hook(lambda part, args: seen.append(args[0].shape[1]))
+    try:
+        found = whence.explain(model, text, "gradient", layers="all")
+    finally:
+        handle.remove()
+    assert sorted(set(seen)) == [TRIED_TOKENS, len(model.encode(text))]
+    assert seen.count(len(model.encode(text))) == 1, "the whole prompt is run once"
+    np.testing.assert_allclose(found.scores, expected, atol=1e-6)
+
+
+class Blind(torch.autograd.Function):
+    """Its value is right and its gradient is not."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return 3 * gradient
+
+
+def test_wrong_gradients_are_found_out_on_a_long_prompt_too() -> None:
+    module: Any = tiny_models.build("llama", "causal_lm", max_position_embeddings=1_024)
+    top: nn.Module = module.model.layers[-1].mlp
+    top.register_forward_hook(lambda part, args, output: Blind.apply(output))
+    model = whence.load(module, tiny_models.tokenizer_of("llama"))
+    with pytest.raises(whence.ModelError, match="gradients are wrong"):
+        whence.explain(model, " ".join([LONG] * 20), "gradient_x_input", layers="all")
+
+
+def test_a_batch_that_another_thread_computes_again_follows_the_rules() -> None:
+    """As on a GPU, whose backward pass runs in a thread of torch's own."""
+    model = tiny("llama", "causal_lm")
+    expected = whence.explain(model, LONG, "attn_lrp").scores
+    grad, found = torch.autograd.grad, []
+
+    def elsewhere(*args: Any, **kwargs: Any) -> Any:
+        result: list[Any] = []
+        worker = threading.Thread(target=lambda: result.append(grad(*args, **kwargs)))
+        worker.start()
+        worker.join()
+        return result[0]
+
+    torch.autograd.grad = elsewhere
+    try:
+        found.append(whence.explain(model, LONG, "attn_lrp", batch_tokens=1).scores)
+    finally:
+        torch.autograd.grad = grad
+    np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-6)
+
+
+MEASURED = """
+import resource, sys, warnings
+import tiny_models, torch, transformers, whence
+warnings.simplefilter("ignore")
+torch.set_num_threads(1)
+length, budget = map(int, sys.argv[1:])
+config = transformers.LlamaConfig(
+    vocab_size=len(tiny_models.metaspace()), hidden_size=64, intermediate_size=192, num_hidden_layers=24,
+    num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=8192, pad_token_id=0,
+)
+model = whence.load(transformers.LlamaForCausalLM(config), tiny_models.metaspace())
+whence.explain(model, "a good film " * 60, "attn_lrp")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+whence.explain(model, "a good film " * (length // 3), "attn_lrp", batch_tokens=budget)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def peak(length: int, budget: int) -> int:
+    """Kilobytes that a text of so many tokens adds to a process of its own."""
+    folders = [str(Path(__file__).parent.parent / "src"), str(Path(__file__).parent)]
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(length), str(budget)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), "OMP_NUM_THREADS": "1"},
+    )
+    return int(done.stdout.split()[-1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is counted in kilobytes on Linux alone")
+def test_memory_grows_with_the_length_of_the_prompt_and_not_its_square() -> None:
+    short, long = peak(3_000, 2_048), peak(6_000, 2_048)
+    assert long < 2.6 * short
+    assert 1.5 * short < peak(3_000, 3_002), "what is not computed again is held for all blocks"
