@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from whence.attention.audit import audit_attention
     from whence.attention.audit_record import AttentionAudit
     from whence.comparison import Comparison, compare
+    from whence.corpus.corpus import Corpus
+    from whence.corpus.run import run
     from whence.engine.play import hiding_game, revealing_game
     from whence.engine.result import GameResult
     from whence.errors import (
@@ -40,6 +42,8 @@ _HOME = {
     "whence.attention.audit": ("audit_attention",),
     "whence.attention.audit_record": ("AttentionAudit",),
     "whence.comparison": ("Comparison", "compare"),
+    "whence.corpus.corpus": ("Corpus",),
+    "whence.corpus.run": ("run",),
     "whence.learned.diffmask": ("DiffMask",),
     "whence.learned.shapley": ("ShapleyProbes",),
     "whence.errors": (
@@ -73,6 +77,7 @@ __all__ = [
     "AttentionAudit",
     "Comparison",
     "Contrast",
+    "Corpus",
     "DiffMask",
     "Explanation",
     "FileError",
@@ -107,6 +112,7 @@ __all__ = [
     "hiding_game",
     "load",
     "revealing_game",
+    "run",
 ]
 
 

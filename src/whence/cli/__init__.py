@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from whence.cli import audit, compare, evaluate, explain, fit, lens, methods
+from whence.cli import audit, compare, evaluate, explain, fit, lens, methods, run
 from whence.cli.arguments import option_of_today
 
 app = typer.Typer(
@@ -23,7 +23,9 @@ app = typer.Typer(
 )
 
 # Help lists the commands in this order.
-for command in (explain.explain, compare.compare, lens.lens, fit.fit, evaluate.evaluate, audit.audit, methods.methods):
+for command in (
+    explain.explain, run.run, compare.compare, lens.lens, fit.fit, evaluate.evaluate, audit.audit, methods.methods,
+):  # fmt: skip
     app.command()(command)
 
 
