@@ -53,9 +53,9 @@ def write_texts(path: Path, count: int, bad: int | None = None) -> Path:
     return path
 
 
-def run(folder: Path, data: Any, out: Path, **settings: Any) -> whence.Corpus:
+def run(folder: Any, data: Any, out: Path, **settings: Any) -> whence.Corpus:
     usual: dict[str, Any] = {"methods": METHOD, "workers": 1, "shard_texts": 8, "id_column": None}
-    return whence.run(str(folder), data, out, **{**usual, **settings})
+    return whence.run(str(folder) if isinstance(folder, Path) else folder, data, out, **{**usual, **settings})
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -129,9 +129,13 @@ def run(
     )  # fmt: skip
     if engine == "ray" and not records.again:
         raise UsageError("standard input cannot be read by another machine", "write it to a file, or --engine local")
+    if address is not None and engine != "ray":
+        raise UsageError("an address is that of a Ray cluster", "give --engine ray (engine='ray') too")
     for note in records.notes:
         say(note)
     loaded, source = _model(model, load_options or {}, device, say)
+    if engine == "ray" and source.name is None:
+        raise UsageError("workers elsewhere cannot be given a loaded model", "give its name, or engine='local'")
     prepare(loaded, records.columns.pair is not None)
     stream = records.each()
     head, sample = sample_of(stream)
@@ -183,7 +187,9 @@ def run(
         say(str(Estimate(records.about, *measured(loaded, job, sample), n_workers)))
         work = Work(job, chain(head, stream), records.each, shard_texts, say)
         with reporter(progress) as report:
-            receipts = _receipts(work, loaded, engine, n_workers, address, records.about, report)
+            receipts = _receipts(
+                work, loaded, engine, workers if address else n_workers, address, records.about, report
+            )
         remove_others(folder, sorted(receipts))
         write_manifest(completed(manifest, [receipts[index] for index in sorted(receipts)]), folder)
     return Corpus.open(folder)
@@ -288,7 +294,13 @@ def _tried(model: LayeredModel, asked: Asked, sample: Record, settings: Mapping[
 
 
 def _receipts(
-    work: Work, model: LayeredModel, engine: str, workers: int, address: str | None, about: int | None, report: Report
+    work: Work,
+    model: LayeredModel,
+    engine: str,
+    workers: int | None,
+    address: str | None,
+    about: int | None,
+    report: Report,
 ) -> dict[int, Receipt]:
     """Every shard's receipt, by number; those of finished shards as they are passed over."""
     found: dict[int, Receipt] = {}
@@ -298,8 +310,12 @@ def _receipts(
         made = on_ray(work, workers, address)
     else:
         todo = _unfinished(work.items(work.here), found)
-        alone = workers == 1 or work.job.model.name is None
-        made = in_this_process(model, work.job, todo) if alone else in_processes(work.job, todo, workers, work.say)
+        several = workers if work.job.model.name else 1
+        made = (
+            in_processes(work.job, todo, several, work.say)
+            if several and several > 1
+            else in_this_process(model, work.job, todo)
+        )
     for receipt in made:
         found[receipt.index] = receipt
         done = sum(each.texts for each in list(found.values()))
