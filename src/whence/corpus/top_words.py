@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+Groups = tuple[Sequence[str], Callable[..., str | None]]
 MERGED_AT = 500_000  # rows of sums that are held before those of one word are added up
 NINETY_FIVE = 1.96
 _SUMS = ("texts", "occurrences", "sum", "squares")
@@ -23,7 +24,7 @@ _SUMS = ("texts", "occurrences", "sum", "squares")
 
 def top_words(
     corpus: Corpus,
-    by: str | None = None,
+    by: str | Groups | None = None,
     *,
     method: str | None = None,
     layer: Layer | None = None,
@@ -36,11 +37,13 @@ def top_words(
     decisive one a large mean. Capital and small letters are not told apart.
 
     Args:
-        by: a column of the texts, such as "prediction" or "label", whose values make the groups; None: one group.
+        by: a column of the texts, such as "prediction" or "label", whose values make the groups; None: one group; or
+            see `word_sums`, the groups' column is then called "group".
         min_texts: leave out words of fewer texts; by default of fewer than 5 where there are 100 texts or more.
     """
     import pandas
 
+    name = by if isinstance(by, str) else "group"
     least = min_texts if min_texts is not None else 5 if len(corpus) >= 100 else 1
     frame = word_sums(corpus, by, method, layer).to_pandas()
     frame = frame[frame["texts"] >= least]
@@ -51,7 +54,7 @@ def top_words(
         half = np.where(count > 1, NINETY_FIVE * np.sqrt(variance / (count - 1)), np.nan)
     found = pandas.DataFrame(
         {
-            **({} if by is None else {by: frame["group"].to_numpy()}),
+            **({} if by is None else {name: frame["group"].to_numpy()}),
             "word": frame["word"].to_numpy(),
             "texts": frame["texts"].to_numpy(int),
             "occurrences": frame["occurrences"].to_numpy(int),
@@ -61,12 +64,16 @@ def top_words(
             "total": frame["sum"].to_numpy(float),
         }
     )
-    order = (["mean", "word"], [False, True]) if by is None else ([by, "mean", "word"], [True, False, True])
+    order = (["mean", "word"], [False, True]) if by is None else ([name, "mean", "word"], [True, False, True])
     return found.sort_values(order[0], ascending=order[1]).reset_index(drop=True)
 
 
-def word_sums(corpus: Corpus, by: str | None, method: str | None, layer: Layer | None) -> pyarrow.Table:
-    """By group and word: in how many texts, how often, and the sums of its mean scores there and of their squares."""
+def word_sums(corpus: Corpus, by: str | Groups | None, method: str | None, layer: Layer | None) -> pyarrow.Table:
+    """By group and word: in how many texts, how often, and the sums of its mean scores there and of their squares.
+
+    `by` may also be columns of the texts and a function that gives each text's group of their values, or None: the
+    text does not count.
+    """
     import pyarrow as pa
 
     held: list[pyarrow.Table] = []
@@ -79,19 +86,20 @@ def word_sums(corpus: Corpus, by: str | None, method: str | None, layer: Layer |
     return _added(held) if held else empty
 
 
-def _sums_of_shards(corpus: Corpus, by: str | None, method: str | None, layer: Layer | None) -> Iterator[pyarrow.Table]:
+def _sums_of_shards(
+    corpus: Corpus, by: str | Groups | None, method: str | None, layer: Layer | None
+) -> Iterator[pyarrow.Table]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     columns = corpus.schema("texts").names
-    if by is not None and by not in columns:
+    if isinstance(by, str) and by not in columns:
         raise UnknownNameError("column of texts", by, columns)
+    needed, group_of = _groups(by)
     column = score_column(corpus.layer(method, layer))
     name = corpus.methods[0] if method is None else method
     tables = zip(
-        corpus.tables("texts", ["row"] if by is None else ["row", by]),
-        corpus.tables("words", ["row", "method", "word", column]),
-        strict=True,
+        corpus.tables("texts", ["row", *needed]), corpus.tables("words", ["row", "method", "word", column]), strict=True
     )
     for texts, words in tables:
         words = words.filter(pc.equal(words["method"], name))
@@ -99,7 +107,10 @@ def _sums_of_shards(corpus: Corpus, by: str | None, method: str | None, layer: L
             continue
         lower = pa.table({"row": words["row"], "word": pc.utf8_lower(words["word"]), "score": words[column]})
         each = lower.group_by(["row", "word"]).aggregate([("score", "mean"), ("score", "count")])
-        group = pa.array([""] * len(each)) if by is None else _group_of(texts, by, each["row"])
+        groups = pa.array([group_of(*values) for values in zip(*(texts[n].to_pylist() for n in needed), strict=True)]
+                          if needed else [""] * len(texts), pa.string())  # fmt: skip
+        group = pc.take(groups, pc.subtract(each["row"].combine_chunks(), texts["row"][0].as_py()))  # rows follow on
+        each, group = each.filter(pc.is_valid(group)), group.drop_null()
         mean = pc.cast(each["score_mean"], pa.float64())
         yield _added(
             [
@@ -117,14 +128,10 @@ def _sums_of_shards(corpus: Corpus, by: str | None, method: str | None, layer: L
         )
 
 
-def _group_of(texts: pyarrow.Table, by: str, rows: Any) -> Any:
-    """The value of a column for each of some rows, as a text; the rows of a shard are consecutive."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    first = texts["row"][0].as_py()
-    values = ["" if value is None else str(value) for value in texts[by].to_pylist()]
-    return pc.take(pa.array(values), pc.subtract(rows.combine_chunks(), first))
+def _groups(by: str | Groups | None) -> Groups:
+    if by is None:
+        return (), lambda: ""
+    return ((by,), lambda value: "" if value is None else str(value)) if isinstance(by, str) else by
 
 
 def _added(parts: list[pyarrow.Table]) -> pyarrow.Table:
