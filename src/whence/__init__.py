@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from whence.citing.citations import Citations
     from whence.citing.cite import cite
     from whence.comparison import Comparison, compare
+    from whence.corpus.corpus import Corpus
+    from whence.corpus.run import run
     from whence.engine.play import hiding_game, revealing_game
     from whence.engine.result import GameResult
     from whence.errors import (
@@ -44,6 +46,8 @@ _HOME = {
     "whence.citing.citations": ("Citations",),
     "whence.citing.cite": ("cite",),
     "whence.comparison": ("Comparison", "compare"),
+    "whence.corpus.corpus": ("Corpus",),
+    "whence.corpus.run": ("run",),
     "whence.learned.diffmask": ("DiffMask",),
     "whence.learned.shapley": ("ShapleyProbes",),
     "whence.errors": (
@@ -78,6 +82,7 @@ __all__ = [
     "Citations",
     "Comparison",
     "Contrast",
+    "Corpus",
     "DiffMask",
     "Explanation",
     "FileError",
@@ -113,6 +118,7 @@ __all__ = [
     "hiding_game",
     "load",
     "revealing_game",
+    "run",
 ]
 
 

@@ -42,7 +42,11 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str,
     from safetensors.torch import save
 
     held = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    content = save(held, metadata)
+    write_bytes(save(held, metadata), path)
+
+
+def write_bytes(content: bytes, path: Path, advice: str = "choose another folder") -> None:
+    """Write a file; one already there is replaced only once the new one is on the disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         try:
@@ -55,7 +59,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str,
             temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose another folder") from error
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror}", advice) from error
 
 
 def remove_unfinished(path: Path) -> None:

@@ -87,7 +87,7 @@ def evaluate(
         chosen_metrics(asked)  # a wrong name is told before a model is loaded
         if budget not in BUDGETS:
             raise UnknownNameError("budget", budget, BUDGETS)
-        options = _method_options(option or [], probes)
+        options = parse_method_options(option or [], probes)
         examples = _examples(data, data_dir, split, limit, seed)
         loaded = load_model(model, task, revision, head, trust=trust)
         board = _evaluate(
@@ -107,7 +107,8 @@ def _names(listing: str) -> list[str]:
     return [name.strip() for name in listing.split(",") if name.strip()]
 
 
-def _method_options(options: Sequence[str], probes: Path | None) -> dict[str, dict[str, Any]]:
+def parse_method_options(options: Sequence[str], probes: Path | None) -> dict[str, dict[str, Any]]:
+    """The options of each method; those that probes in a folder are for get the folder."""
     found: dict[str, dict[str, Any]] = {name: {"probes": probes} for name in (methods_of(probes) if probes else ())}
     for each in options:
         method, dot, rest = each.partition(".")

@@ -113,9 +113,14 @@ def _text(table: Table, number: int, row: dict[str, Any], column: str) -> str:
     return _unicode(value, f"{column} in {where}")
 
 
+def half_a_character(text: str) -> re.Match[str] | None:
+    """The first half of a character that stands alone."""
+    return re.search("[\ud800-\udfff]", text)
+
+
 def _unicode(text: str, what: str) -> str:
     """The text, if it can be written in UTF-8: JSON may hold one half of a character that is written in two."""
-    half = re.search("[\ud800-\udfff]", text)
+    half = half_a_character(text)
     if half is not None:
         raise FileError(
             f"{what} is not valid Unicode: half a character, \\u{ord(half[0]):04x}, at character {half.start()}",

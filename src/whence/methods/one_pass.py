@@ -123,6 +123,11 @@ def _loaded(folder: Path, written: int) -> ModelShares:
     return ModelShares.load(folder)
 
 
+def forget_texts() -> None:
+    """Probes are read anew: what they remember of texts saves passes, and so changes what later texts cost."""
+    _loaded.cache_clear()
+
+
 def _that_came_with(question: Question) -> Path:
     from whence.embedded import shapley_folder
 
