@@ -12,7 +12,7 @@ from whence.data.records import Record
 from whence.errors import WhenceError, WhenceWarning
 from whence.explanation import Explanation
 from whence.methods.explain import explain
-from whence.models.batching import encode_each, reads_padding
+from whence.models.batching import Text, encode_each, reads_padding
 from whence.models.layered import LayeredModel
 
 
@@ -55,17 +55,17 @@ def _answers(model: LayeredModel, job: Job, asked: Asked, records: Sequence[Reco
     """An explanation or a reason each: where a text fails, all are halved until it stands alone."""
     if not records:
         return []
-    texts = [record.text or "" if record.pair is None else (record.text or "", record.pair) for record in records]
+    texts: list[Text] = [
+        record.text or "" if record.pair is None else (record.text or "", record.pair) for record in records
+    ]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WhenceWarning)  # they stand in the table
-            return list(
-                explain(
-                    model, texts, asked.method, target=target_of(job.target), scale=job.scale,  # type: ignore[arg-type]
-                    layers=asked.layers, units=job.units, seed=job.seed, batch_tokens=job.batch_tokens,  # type: ignore[arg-type]
-                    **asked.options,
-                )
+            found: list[Explanation | str] = explain(  # type: ignore[call-overload]
+                model, texts, asked.method, target=target_of(job.target), scale=job.scale, layers=asked.layers,
+                units=job.units, seed=job.seed, batch_tokens=job.batch_tokens, **asked.options,
             )  # fmt: skip
+            return found
     except Exception as error:  # whatever a text does to a model, the run goes on
         if len(records) == 1:
             return [reason(error)]
