@@ -6,14 +6,16 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 from whence.corpus.job import Asked, Job, target_of
 from whence.data.records import Record
 from whence.errors import WhenceError, WhenceWarning
-from whence.explanation import Explanation
+from whence.explanation import Explanation, Scale
 from whence.methods.explain import explain
 from whence.models.batching import Text, encode_each, reads_padding
 from whence.models.layered import LayeredModel
+from whence.units import UnitName
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,13 @@ def _answers(model: LayeredModel, job: Job, asked: Asked, records: Sequence[Reco
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WhenceWarning)  # they stand in the table
-            found: list[Explanation | str] = explain(  # type: ignore[call-overload]
-                model, texts, asked.method, target=target_of(job.target), scale=job.scale, layers=asked.layers,
-                units=job.units, seed=job.seed, batch_tokens=job.batch_tokens, **asked.options,
-            )  # fmt: skip
-            return found
+            return [
+                *explain(
+                    model, texts, asked.method, target=target_of(job.target), scale=cast("Scale | None", job.scale),
+                    layers=asked.layers, units=cast("UnitName", job.units), seed=job.seed,
+                    batch_tokens=job.batch_tokens, **asked.options,
+                )
+            ]  # fmt: skip
     except Exception as error:  # whatever a text does to a model, the run goes on
         if len(records) == 1:
             return [reason(error)]
