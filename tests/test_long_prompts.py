@@ -73,6 +73,20 @@ def test_computed_again_the_scores_are_the_same(family: str, method: str) -> Non
         assert (other.cost.forwards, other.cost.backwards) == (one.cost.forwards, one.cost.backwards)
 
 
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+@pytest.mark.parametrize("method", ["gradient_x_input", "attn_lrp", "integrated_gradients"])
+def test_computed_again_each_token_of_a_response_has_the_same_scores(family: str, method: str) -> None:
+    model, options = long_model(family), FEW.get(method, {})
+    whole, lean = (
+        whence.explain(model, LONG * 3, method, response=SHORT, batch_tokens=budget, **options) for budget in (4_096, 8)
+    )
+    assert whole.outputs is not None
+    assert lean.outputs is not None
+    assert len(whole.outputs.positions) >= 3
+    np.testing.assert_allclose(lean.outputs.scores, whole.outputs.scores, atol=1e-5)
+    np.testing.assert_allclose(lean.scores, whole.scores, atol=1e-5)
+
+
 @pytest.mark.parametrize("method", ["gradient_x_input", "attn_lrp", "integrated_gradients"])
 def test_only_a_text_longer_than_the_budget_is_computed_again(method: str) -> None:
     model = tiny("llama", "causal_lm")

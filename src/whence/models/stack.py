@@ -40,6 +40,21 @@ class Trace:
     hidden: list[Float[Tensor, "batch token hidden"]] = field(default_factory=list)
 
 
+class _Anew(AbstractContextManager[None]):
+    """A context that is made anew each time it is entered: a block is computed again for every backward pass."""
+
+    def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._make = make
+        self._open: list[AbstractContextManager[Any]] = []
+
+    def __enter__(self) -> None:
+        self._open.append(self._make())
+        self._open[-1].__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.pop().__exit__(*error)
+
+
 class Stack:
     """The word embedding and the blocks of one model; `beside` are modules next to the blocks that may read h_0 too.
 
@@ -192,7 +207,7 @@ class Stack:
             if not torch.is_grad_enabled():
                 return forward(*args, **kwargs)
             again = partial(forward, **kwargs)
-            return checkpoint(again, *args, use_reentrant=False, context_fn=lambda: (nullcontext(), within()))
+            return checkpoint(again, *args, use_reentrant=False, context_fn=lambda: (nullcontext(), _Anew(within)))
 
         with self._wrapped(run):
             yield
