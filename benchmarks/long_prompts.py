@@ -74,7 +74,8 @@ def main() -> None:
     parser.add_argument("--only", nargs=2, help=argparse.SUPPRESS)  # package and method: what a child is asked
     options = parser.parse_args()
     if options.only:
-        measure(options.model, *options.only, options.lengths, options.threads)
+        package, method = options.only
+        measure(options.model, package, method, options.lengths, options.threads)
         return
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     left_out: dict[str, str] = {}
@@ -219,7 +220,7 @@ def captum_contestant(model: whence.LayeredModel, method: str) -> Explain:
 
 
 def inseq_contestant(model: whence.LayeredModel, method: str) -> Explain:
-    import inseq
+    import inseq  # type: ignore[import-not-found]
 
     name, options = INSEQ[method]
     tokenizer = model.tokenizer.tokenizer  # type: ignore[attr-defined]

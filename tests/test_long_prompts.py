@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import subprocess
@@ -160,6 +161,25 @@ def test_a_batch_that_another_thread_computes_again_follows_the_rules() -> None:
     finally:
         torch.autograd.grad = grad
     np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_graph_that_is_computed_again_serves_several_outputs(batched: bool) -> None:
+    """One after the other from a graph that is kept, or all at once."""
+    model = tiny("llama", "causal_lm")
+    inputs = model.collate([model.encode(LONG)])
+    found = []
+    with model.held(), torch.inference_mode(False):
+        for context in (contextlib.nullcontext(), model.stack.computing_again()):
+            with context:
+                states = model.states(inputs, differentiable=True)
+            outputs, h = states.logits[0, :3], states.at(1)
+            if batched and found:
+                found.append(torch.autograd.grad(outputs, h, torch.eye(3), is_grads_batched=True)[0])
+            else:
+                each = [torch.autograd.grad(outputs[i], h, retain_graph=i < 2)[0] for i in range(3)]
+                found.append(torch.stack(each))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-6)
 
 
 MEASURED = """

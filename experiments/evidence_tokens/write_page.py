@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from pairs import KINDS, pairs
+from run import METHODS
 
 from whence.metrics.confidence import mean_interval
 
@@ -55,6 +56,8 @@ lines += [f"| method | all | {' | '.join(names)} |", f"|---|---|{'---|' * len(na
 for name, values in sorted(rows.items(), key=lambda item: -float(item[1].mean())):
     cells = [f"{values[kinds == kind].mean():.3f}" if (kinds == kind).any() else "" for kind in names]
     lines.append(f"| {name} | {mean_interval(values)} | {' | '.join(cells)} |")
+if left := [name for name in METHODS if name not in rows]:
+    lines += ["", *paragraph(f"Not run yet (`run.py` knows them): {'; '.join(left)}.")]
 lines += [
     "",
     "## Published numbers, of another model on other pairs",

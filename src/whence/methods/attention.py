@@ -56,7 +56,7 @@ def _received(question: Question, mix: Mix, of_decoder: Meaning) -> Scores:
         raise UsageError("attention belongs to blocks: there is none at layer 0", "ask for layers 1 and up")
     looks = inputs.mask
     if alone := model.reading.next_token and inputs.read_at is not None:
-        looks = torch.zeros_like(looks).scatter(1, inputs.read_at[:, None], True)
+        looks = torch.zeros_like(looks).scatter(1, inputs.read_at.reshape(len(inputs), -1), True)
     shares = looks.float() / looks.sum(dim=1, keepdim=True)
     found: dict[Layer, Float[Tensor, "batch key"]] = {}
 

@@ -117,8 +117,10 @@ class ModelProbes:
         self.owner.check(model)
         probes = self.probes.to(model.device)
         if unknown := [layer for layer in layers if layer not in probes.layers]:
-            names = (", ".join(map(str, some)) for some in (unknown, probes.layers))
-            raise UsageError(f"these probes know nothing of layer {next(names)}", f"ask for: {next(names)}")
+            raise UsageError(
+                f"these probes know nothing of layer {', '.join(map(str, unknown))}",
+                f"ask for: {', '.join(map(str, probes.layers))}",
+            )
         known = {layer: states.at(layer).detach() for layer in probes.layers}
         with torch.no_grad():
             keep = probes.log_keep(known, layers).exp().transpose(0, 1)
