@@ -40,7 +40,7 @@ from whence.data.records import Record, records_of
 from whence.embedded import reviews
 from whence.units import sentence_spans
 
-WORKERS, BLOCK, SHARD_TEXTS = 2, 50, 1_000
+WORKERS, BLOCK, SHARD_TEXTS = 2, 200, 1_000
 
 
 def main() -> None:
