@@ -21,10 +21,11 @@ from whence.cli.arguments import (
     Save,
     ScaleName,
     Seed,
+    SomeData,
+    SomeTexts,
     SpanText,
     TargetName,
     TaskName,
-    Texts,
     Trust,
     UnitName,
     Words,
@@ -33,7 +34,7 @@ from whence.cli.arguments import (
     parse_options,
     parse_settings,
     parse_target,
-    read_texts,
+    read_sources,
 )
 from whence.cli.progress import lenses_of, load_model
 from whence.cli.reporting import (
@@ -48,8 +49,9 @@ from whence.errors import UsageError
 
 
 def explain(
-    texts: Texts, model: ModelName = None, method: MethodName = None, layers: LayerNames = None,
-    units: UnitName = "token", target: TargetName = None, against: Against = None, scale: ScaleName = None,
+    texts: SomeTexts = None, data: SomeData = None, model: ModelName = None, method: MethodName = None,
+    layers: LayerNames = None, units: UnitName = "token", target: TargetName = None, against: Against = None,
+    scale: ScaleName = None,
     pair: Pair = None, span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None,
     trust: Trust = False, head: HeadName = None, option: Options = None, probes: Probes = None,
     as_json: Json = False, save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
@@ -62,9 +64,9 @@ def explain(
     with errors_reported(debug):
         from whence.methods.explain import explain as explain_texts
 
-        given = read_texts(texts)
-        if save is not None and len(given) != 1:
-            raise UsageError(f"--save holds one explanation, but there are {len(given)} texts", "use --json > FILE")
+        sources = read_sources(texts or [], pair, data)
+        if save is not None and len(sources) != 1:
+            raise UsageError(f"--save holds one explanation, but there are {len(sources)} texts", "use --json > FILE")
         check_page(html)
         settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
@@ -72,7 +74,6 @@ def explain(
         method = known_methods([asked])[0] if asked else None
         loaded = load_model(model, task, revision, head, trust=trust)
         wanted = parse_target(loaded.reading.labels, target, against, span, at)
-        sources = [text if pair is None else (text, pair) for text in given]
         explanations = explain_texts(loaded, sources, method, target=wanted, progress=True, **settings, **options)
         if save is not None:
             explanations[0].save(save)
