@@ -35,12 +35,12 @@ import torch
 
 import whence
 from whence.corpus.job import Asked, Job, ModelSource
-from whence.corpus.shards import Shard, make_shard
+from whence.corpus.shards import Shard, Work, make_shard
 from whence.data.records import Record, records_of
 from whence.embedded import reviews
 from whence.units import sentence_spans
 
-WORKERS, BLOCK, SHARD_TEXTS = 2, 50, 1_000
+WORKERS, BLOCK, SHARD_TEXTS = 2, 200, 1_000
 
 
 def main() -> None:
@@ -65,7 +65,11 @@ def main() -> None:
             data = Path(name) / f"{size}.jsonl"
             with data.open("w") as file:
                 file.writelines(json.dumps({"text": text}) + "\n" for text in islice(texts(options.data_dir), size))
-            for method in options.methods.split(","):
+            if options.engine == "local":
+                report["leader"] = leader(data, size)
+                print(json.dumps(report["leader"]), flush=True)
+                write(report, options.out)
+            for method in options.methods.split(",") if options.methods else ():
                 found = measured(data, Path(name) / "out", method, options.engine, size, options.shard_texts)
                 print(json.dumps(found), flush=True)
                 report["runs"].append(found)
@@ -98,6 +102,30 @@ def _sentences(data_dir: Path) -> Iterator[str]:
     for record in records_of("imdb", data_dir=data_dir, split="all").each():
         text = record.text or ""
         yield from (text[start:end] for start, end in sentence_spans(text) if end - start > 20)
+
+
+def leader(data: Path, size: int) -> dict[str, Any]:
+    """How fast the one process that reads can hand out texts: what it does beside waiting."""
+    records = records_of(data)
+    job = Job(
+        folder=str(data.parent / "nowhere"), model=ModelSource(None, {}, "cpu"), methods=(), target="predicted",
+        scale=None, units="word", seed=0, batch_tokens=1, format="parquet", paired=False, labelled=False, kept=(),
+        labels=(),
+    )  # fmt: skip
+    started = time.perf_counter()
+    handed = 0
+    for item in Work(job, records.each(), records.each, SHARD_TEXTS, print).items(records.each()):
+        assert isinstance(item, Shard), "nothing is finished"
+        handed += len(item.to_json())
+        _ = item.key
+    seconds = time.perf_counter() - started
+    return {
+        "texts": size,
+        "texts_per_second": round(size / seconds),
+        "input_bytes_per_text": round(data.stat().st_size / size, 1),
+        "handed_bytes_per_text": round(handed / size, 1),
+        "load": os.getloadavg()[0],
+    }
 
 
 def measured(data: Path, out: Path, method: str, engine: str, size: int, shard_texts: int) -> dict[str, Any]:

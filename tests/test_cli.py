@@ -232,7 +232,7 @@ def test_the_name_of_a_file_is_noted(tiny_folder: str, tmp_path: Path, monkeypat
         "note: 'films.txt' is explained as a text, though there is a file of this name",
         "      to explain its lines: whence explain - < films.txt",
         "note: 'films.csv' is explained as a text, though there is a file of this name",
-        "      commands with --data read it, such as whence evaluate; explain takes a text per line: - < FILE",
+        "      to explain the texts in it: whence explain --data films.csv",
     ]
 
 

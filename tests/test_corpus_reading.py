@@ -178,3 +178,22 @@ def test_the_method_of_a_board(folder: Path, tmp_path: Path) -> None:
     assert corpus.manifest.methods[0].options["samples"] == 4
     assert "the board says to believe shapley at layer embeddings" in said
     assert f"that board judged {str(folder)!r}, not 'whence/sentiment'" in said
+
+
+def test_explain_takes_a_file_of_texts(folder: Path, tmp_path: Path) -> None:
+    data = write_texts(tmp_path / "reviews.csv", 5)
+    explain = ["explain", "--model", str(folder), "--method", METHOD, "--json", "--data"]
+    result = CliRunner().invoke(app, [*explain, str(data)])
+    assert result.exit_code == 0, result.output
+    assert [json.loads(line)["text"] for line in result.stdout.splitlines()][:2] == [
+        "a witty film",
+        "the plot was dull and the film bad film",
+    ]
+    assert result.stderr.splitlines()[0] == "note: texts from column 'review', labels from column 'sentiment'"
+    both = CliRunner().invoke(app, [*explain, str(data), "a text"])
+    assert (both.exit_code, both.stderr.splitlines()[0]) == (2, "error: --data is where the texts are")
+    empty = CliRunner().invoke(app, [*explain, str(write_texts(tmp_path / "bad.csv", 5, bad=2))])
+    assert (empty.exit_code, empty.stderr.splitlines()[1]) == (1, "error: bad.csv, line 4: review is empty")
+    many = CliRunner().invoke(app, [*explain, str(write_texts(tmp_path / "many.csv", 1001))])
+    assert (many.exit_code, many.stderr.splitlines()[2]) == (2, "whence run --data ... --out FOLDER takes any number")
+    assert CliRunner().invoke(app, ["explain"]).exit_code == 2

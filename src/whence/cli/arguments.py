@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from whence.cli.reporting import say
-from whence.errors import UsageError
+from whence.errors import FileError, UsageError
 
 if TYPE_CHECKING:
     from whence.targets import Labels, Target
 
-Texts = Annotated[
+SomeTexts = Annotated[
     list[str] | None, Argument(metavar="[TEXT]...", help="Texts; - reads standard input, one text per line.")
+]
+SomeData = Annotated[
+    str | None, Option("--data", metavar="FILE|NAME", help="Texts from a file or set; many are for `whence run`.")
 ]
 OneText = Annotated[str, Argument(metavar="TEXT", help="A text; - reads standard input.")]
 ModelName = Annotated[str | None, Option("--model", "-m", metavar="M", help="A folder, a hub id or an embedded name.")]
@@ -95,7 +98,7 @@ def _warn_of_files(texts: Sequence[str]) -> None:
         if path.suffix.lower() == ".txt":
             say(f"      to explain its lines: whence explain - < {shlex.quote(text)}")
         else:
-            say("      commands with --data read it, such as whence evaluate; explain takes a text per line: - < FILE")
+            say(f"      to explain the texts in it: whence explain --data {shlex.quote(text)}")
 
 
 def read_texts(texts: Sequence[str]) -> list[str]:
@@ -123,6 +126,32 @@ def read_texts(texts: Sequence[str]) -> list[str]:
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise UsageError("a text is not valid Unicode", "give it in UTF-8")
     return found
+
+
+MOST_AT_ONCE = 1_000  # texts of --data: all of them are held in memory
+
+
+def read_sources(texts: Sequence[str], pair: str | None, data: str | None) -> list[str | tuple[str, str]]:
+    """What is to be explained: the texts, each with the pair if there is one, or what the data holds."""
+    if data is None:
+        return [text if pair is None else (text, pair) for text in read_texts(texts)]
+    if texts or pair is not None:
+        raise UsageError("--data is where the texts are", "leave out other texts and --pair")
+    from whence.data.records import records_of
+
+    source = records_of(data, limit=MOST_AT_ONCE + 1)
+    for note in source.notes:
+        say(f"note: {note}")
+    records = list(source.each())
+    if len(records) > MOST_AT_ONCE:
+        raise UsageError(
+            f"{data!r} holds more than {MOST_AT_ONCE:,} texts",
+            "whence run --data ... --out FOLDER takes any number",
+        )
+    for record in records:
+        if record.error is not None:
+            raise FileError(f"{record.source}: {record.error}", "mend it, or let `whence run` go on past such rows")
+    return [record.text or "" if record.pair is None else (record.text or "", record.pair) for record in records]
 
 
 def parse_settings(layers: str | None, scale: str | None, seed: int, batch_tokens: int | None) -> dict[str, Any]:

@@ -27,10 +27,11 @@ from whence.cli.arguments import (
     Save,
     ScaleName,
     Seed,
+    SomeData,
+    SomeTexts,
     SpanText,
     TargetName,
     TaskName,
-    Texts,
     Trust,
     UnitName,
     WithoutText,
@@ -43,7 +44,7 @@ from whence.cli.arguments import (
     parse_settings,
     parse_target,
     read_messages,
-    read_texts,
+    read_sources,
 )
 from whence.cli.progress import lenses_of, load_model
 from whence.cli.reporting import (
@@ -58,8 +59,9 @@ from whence.errors import UsageError
 
 
 def explain(
-    texts: Texts = None, model: ModelName = None, method: MethodName = None, layers: LayerNames = None,
-    units: UnitName = "token", target: TargetName = None, against: Against = None, scale: ScaleName = None,
+    texts: SomeTexts = None, data: SomeData = None, model: ModelName = None, method: MethodName = None,
+    layers: LayerNames = None, units: UnitName = "token", target: TargetName = None, against: Against = None,
+    scale: ScaleName = None,
     pair: Pair = None, span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None,
     trust: Trust = False, head: HeadName = None, option: Options = None, probes: Probes = None,
     as_json: Json = False, save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
@@ -74,16 +76,16 @@ def explain(
     with errors_reported(debug):
         from whence.methods.explain import explain as explain_texts
 
-        given: list[Any] = read_texts(texts or []) if messages is None else [read_messages(messages)]
-        responds = response is not None or generate or messages is not None
-        if messages is not None and texts:
+        if messages is not None and (texts or data is not None or pair is not None):
             raise UsageError("--messages takes the place of a text", "leave out one of them")
-        if response is not None and (generate or len(given) != 1):
+        sources: list[Any] = read_sources(texts or [], pair, data) if messages is None else [read_messages(messages)]
+        responds = response is not None or generate or messages is not None
+        if response is not None and (generate or len(sources) != 1):
             raise UsageError("--response is that of one text", "give one text, or let the model --generate them")
         if without is not None and not responds:
             raise UsageError("--without asks about a response", "give --response or --generate with it")
-        if save is not None and len(given) != 1:
-            raise UsageError(f"--save holds one explanation, but there are {len(given)} texts", "use --json > FILE")
+        if save is not None and len(sources) != 1:
+            raise UsageError(f"--save holds one explanation, but there are {len(sources)} texts", "use --json > FILE")
         check_page(html)
         settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
@@ -95,7 +97,6 @@ def explain(
             settings |= asked_of_response(response, against, without, max_new_tokens, generate or messages is None)
         else:
             wanted = parse_target(loaded.reading.labels, target, against, span, at)
-        sources = [text if pair is None else (text, pair) for text in given]
         explanations = explain_texts(loaded, sources, method, target=wanted, progress=True, **settings, **options)
         if save is not None:
             explanations[0].save(save)

@@ -89,7 +89,7 @@ def _made(
             if number not in processes:
                 processes[number] = _Worker(number)
                 processes[number].ask(first_line(job))
-            return receipt_of(processes[number].ask(json.dumps(shard.to_dict()) + "\n"))
+            return receipt_of(processes[number].ask(shard.to_json() + "\n"))
         except _LostError as lost:
             processes.pop(number).end()
             if attempt < ATTEMPTS:

@@ -27,6 +27,7 @@ MOST_LISTED = 20  # texts of a kind
 MOST_WORDS = 15  # of a class
 MOST_CLASSES = 30
 MOST_VALUES = 12  # of a kept column that makes a facet
+_NOT_SHOWN = ("probabilities", "values", "notes", "source")
 AROUND = 60  # characters of an example, on either side of its word
 
 
@@ -106,7 +107,10 @@ def overview(corpus: Corpus, *, method: str | None = None, layer: Layer | None =
     """Gather what there is to see."""
     chosen = corpus.layer(method, layer)
     seen = _Texts(corpus)
-    for table in corpus.tables("texts"):
+    needed = [
+        name for name in corpus.schema("texts").names if name not in ("probabilities", "values", "notes", "source")
+    ]
+    for table in corpus.tables("texts", needed):
         seen.add(table.to_pylist())
     by_class = top_words(corpus, "prediction", method=method, layer=chosen)
     by_class = by_class[by_class["mean"] > 0]
@@ -120,8 +124,7 @@ def overview(corpus: Corpus, *, method: str | None = None, layer: Layer | None =
             name: _words(of_mistakes[(of_mistakes["group"] == name) & (of_mistakes["mean"] > 0)], "total")
             for name in classes
         }
-    known = set(classes)
-    examples = _examples(corpus, method, chosen, {**_keys(decisive), **_keys(frequent), **_keys(wrong)}, known)
+    examples = _examples(corpus, method, chosen, {**_keys(decisive), **_keys(frequent), **_keys(wrong)})
     return Overview(
         corpus=corpus,
         layer=chosen,
@@ -176,8 +179,9 @@ class _Texts:
                         heapq.heappop(self.mistakes)
             for warning in row["warnings"]:
                 self.warnings[_kind_of_warning(warning)] += 1
-                if "truncated" in warning and len(self.truncated) < MOST_LISTED:
-                    self.truncated.append(_listed_text(row, 0.0, warning))
+            cut = next((warning for warning in row["warnings"] if "truncated" in warning), None)
+            if cut is not None and len(self.truncated) < MOST_LISTED:
+                self.truncated.append(_listed_text(row, 0.0, cut))
             self._add_facets(row, judged)
 
     def _add_failure(self, row: dict[str, Any]) -> None:
@@ -258,7 +262,7 @@ def _with_examples(
 
 
 def _examples(
-    corpus: Corpus, method: str | None, layer: Layer, keys: dict[tuple[str, str], None], classes: set[str]
+    corpus: Corpus, method: str | None, layer: Layer, keys: dict[tuple[str, str], None]
 ) -> dict[tuple[str, str], tuple[int, tuple[str, str, str]]]:
     """For every class and word, the text of that class in which the word's score is highest, cut around the word."""
     import pyarrow as pa
@@ -275,19 +279,20 @@ def _examples(
     )  # fmt: skip
     for texts, words in tables:
         lower = pc.utf8_lower(words["word"])
-        some = words.append_column("lower", lower).filter(
-            pc.and_(pc.equal(words["method"], name), pc.is_in(lower, value_set=wanted))
-        )
+        mine = pc.and_(pc.equal(words["method"], name), pc.is_in(lower, value_set=wanted))
+        some = words.append_column("lower", lower).filter(mine)
         first = texts["row"][0].as_py()
-        said, sources = texts["prediction"].to_pylist(), texts["text"].to_pylist()
-        pairs = texts["pair"].to_pylist() if "pair" in texts.column_names else [None] * len(sources)
-        for row in some.to_pylist():
-            at = row["row"] - first
-            key = (said[at], row["lower"])
-            if key not in keys or row[column] is None or row[column] <= best.get(key, 0.0):
+        said = pc.take(texts["prediction"].combine_chunks(), pc.subtract(some["row"].combine_chunks(), first))
+        some = some.append_column("class", said)
+        highest = some.group_by(["class", "lower"]).aggregate([(column, "max")]).to_pylist()
+        for each in highest:
+            key, score = (each["class"], each["lower"]), each[f"{column}_max"]
+            if key not in keys or score is None or score <= best.get(key, 0.0):
                 continue
-            best[key] = row[column]
-            source = (pairs[at] if row["segment"] else sources[at]) or ""
+            best[key] = score
+            its = pc.and_(pc.equal(some["class"], key[0]), pc.equal(some["lower"], key[1]))
+            row = some.filter(pc.and_(its, pc.equal(some[column], score))).slice(0, 1).to_pylist()[0]
+            source = texts["pair" if row["segment"] else "text"][row["row"] - first].as_py() or ""
             found[key] = (row["row"], _around(source, row["start"], row["end"]))
     return found
 

@@ -90,8 +90,7 @@ def _source(work: Work) -> Any:
         own = Work(job, iter(()), records, shard_texts, lambda sentence: None)
         try:
             for item in own.items(records()):
-                data = item.to_dict() if isinstance(item, Shard) else plain(item)
-                yield pa.table({"item": [json.dumps(data)]})
+                yield pa.table({"item": [item.to_json() if isinstance(item, Shard) else json.dumps(plain(item))]})
         except WhenceError as error:  # what was read before is still to be made
             yield pa.table({"item": [json.dumps({"problem": error.problem, "advice": error.advice})]})
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,19 +32,25 @@ class Shard:
     index: int
     records: tuple[Record, ...]
 
+    @cached_property
+    def _records_as_json(self) -> str:
+        return json.dumps([[getattr(record, name) for name in _FIELDS] for record in self.records])
+
     @property
     def key(self) -> str:
         """A digest of what was read."""
-        return hashlib.sha256(json.dumps(plain(self.records)).encode("utf-8", "backslashreplace")).hexdigest()
+        return hashlib.sha256(self._records_as_json.encode()).hexdigest()
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"index": self.index, "records": [list(plain(record).values()) for record in self.records]}
+    def to_json(self) -> str:
+        return f'{{"index": {self.index}, "records": {self._records_as_json}}}'
+
+
+_FIELDS = tuple(each.name for each in fields(Record))
 
 
 def shard_of(data: dict[str, Any]) -> Shard:
-    """The shard that `to_dict` wrote."""
-    names = [each.name for each in fields(Record)]
-    records = (dict(zip(names, values, strict=True)) for values in data["records"])
+    """The shard that `to_json` wrote."""
+    records = (dict(zip(_FIELDS, values, strict=True)) for values in data["records"])
     return Shard(data["index"], tuple(Record(**{**each, "kept": tuple(each["kept"])}) for each in records))
 
 

@@ -118,7 +118,7 @@ def lines_with_ends(parts: Iterator[str]) -> Iterator[str]:
 def _decoded(file: IO[bytes], path: Path) -> Iterator[str]:
     first = file.read(PIECE)
     encoding, skipped = _encoding(first)
-    if not skipped and b"\0" in first[:64]:
+    if not skipped and _looks_like_utf16(first[:64]):
         raise FileError(
             f"{path.name!r} is not a text file, or in UTF-16 without a byte order mark", "convert it, as with iconv"
         )
@@ -137,6 +137,11 @@ def _decoded(file: IO[bytes], path: Path) -> Iterator[str]:
             return
         read += len(piece)
         piece = file.read(PIECE)
+
+
+def _looks_like_utf16(first: bytes) -> bool:
+    """Every second byte is zero and no other, as in Latin letters of two bytes each; a zero may stand in any text."""
+    return len(first) >= 4 and any(not any(first[at::2]) and all(first[1 - at :: 2]) for at in (0, 1))
 
 
 def _encoding(first: bytes) -> tuple[str, int]:

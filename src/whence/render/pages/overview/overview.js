@@ -8,7 +8,8 @@ function drawCounts() {
   byId("counts-title").textContent =
     `${whole(counts.texts)} ${counts.texts === 1 ? "text" : "texts"} of ${data.data}${data.complete ? "" : ", and the run is not complete"}`;
   const told = [[whole(counts.texts - counts.failed), "explained"]];
-  if (counts.judged) told.push([percent(counts.right / counts.judged), `right of ${whole(counts.judged)} with a label`]);
+  if (counts.judged)
+    told.push([percent(counts.right / counts.judged), `right of ${whole(counts.judged)} with a label`]);
   told.push([whole(counts.words), "scored words, of all methods"]);
   if (counts.truncated) told.push([whole(counts.truncated), "cut off at the model’s length"]);
   if (counts.failed) told.push([whole(counts.failed), "could not be explained"]);
@@ -21,7 +22,12 @@ function drawCounts() {
 function histogram({ name, bins }) {
   const most = Math.max(1, ...data.classes.flatMap((each) => each.bins));
   const told = bins.map((count, at) => `${at * 10} to ${at * 10 + 10} %: ${whole(count)}`).join("; ");
-  const picture = shape("svg", { viewBox: "0 0 100 30", preserveAspectRatio: "none", role: "img", "aria-label": `${name}: ${told}` });
+  const picture = shape("svg", {
+    viewBox: "0 0 100 30",
+    preserveAspectRatio: "none",
+    role: "img",
+    "aria-label": `${name}: ${told}`,
+  });
   bins.forEach((count, at) => {
     const height = count ? Math.max(0.6, (28 * count) / most) : 0;
     picture.append(shape("rect", { x: at * 10 + 0.5, y: 29 - height, width: 9, height }));
@@ -50,7 +56,8 @@ function drawConfusion() {
   if (!data.confusion) return;
   byId("confusion-title").textContent = `Right and wrong: ${percent(counts.right / counts.judged)} right`;
   const { labels, rows } = data.confusion;
-  const cells = (row, gold) => row.map((count, said) => node("td", { class: gold === said ? "good" : null }, whole(count)));
+  const cells = (row, gold) =>
+    row.map((count, said) => node("td", { class: gold === said ? "good" : null }, whole(count)));
   fillTable(
     byId("confusion"),
     labels.map((label) => node("bdi", {}, label)),
@@ -141,7 +148,11 @@ function chooseFacet() {
     node("td", {}, whole(each.texts)),
     node("td", {}, each.right === null ? "–" : percent(each.right)),
     node("td", {}, percent(each.sure)),
-    node("td", {}, node("bdi", {}, each.predictions.map(([name, count]) => `${name} ${percent(count / each.texts)}`).join(", "))),
+    node(
+      "td",
+      {},
+      node("bdi", {}, each.predictions.map(([name, count]) => `${name} ${percent(count / each.texts)}`).join(", ")),
+    ),
   ]);
   fillTable(byId("facets"), ["texts", "right", "mean probability", "the model says"], rows);
 }
@@ -149,11 +160,22 @@ function chooseFacet() {
 function drawTrouble() {
   show("trouble-part", data.errors.length || data.warnings.length);
   const rows = [
-    ...data.errors.map(([reason, count]) => [node("bdi", {}, reason), node("td", {}, "error"), node("td", {}, whole(count))]),
-    ...data.warnings.map(([reason, count]) => [node("bdi", {}, reason), node("td", {}, "warning"), node("td", {}, whole(count))]),
+    ...data.errors.map(([reason, count]) => [
+      node("bdi", {}, reason),
+      node("td", {}, "error"),
+      node("td", {}, whole(count)),
+    ]),
+    ...data.warnings.map(([reason, count]) => [
+      node("bdi", {}, reason),
+      node("td", {}, "warning"),
+      node("td", {}, whole(count)),
+    ]),
   ];
-  fillTable(byId("reasons"), ["", "texts"], rows);
-  for (const [name, words] of [["failed", "could not be explained"], ["truncated", "were cut off"]]) {
+  fillTable(byId("reasons"), ["kind", "texts"], rows);
+  for (const [name, words] of [
+    ["failed", "could not be explained"],
+    ["truncated", "were cut off"],
+  ]) {
     show(`${name}-part`, data[name].length);
     byId(`${name}-part`).querySelector("summary").textContent =
       `The first ${plural(data[name].length, "text")} that ${words}`;
