@@ -100,11 +100,12 @@ class _Path:
         def on_the_way(chunk: slice) -> Float[Tensor, "row token hidden"]:
             return torch.addcmul(start[rows[chunk]], way[rows[chunk]], shares[chunk, None, None]).to(self.end.dtype)
 
-        found = torch.zeros(len(rows), self.question.outputs.shape[1], self.end.shape[1], dtype=torch.float64)
+        shape = (len(rows), self.question.outputs.shape[1], self.end.shape[1])
+        found = torch.zeros(shape, dtype=torch.float64, device=device)
         for chunk, which, gradients in self.question.output_gradients(self.layer, rows, on_the_way):
             products = (way[rows[chunk]] * gradients.to(exact)).sum(dim=-1)
-            found[chunk, which] = products.double().cpu().transpose(0, 1)
-        return found.view(*points.shape, *found.shape[1:])
+            found[chunk, which] = products.double().transpose(0, 1)
+        return found.cpu().view(*points.shape, *shape[1:])
 
     def answer(self, scores: Float[Tensor, "batch output token"], warnings: list[str] | None = None) -> _Answer:
         missing = (self.difference - scores.sum(dim=-1)).abs()
