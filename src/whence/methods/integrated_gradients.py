@@ -101,7 +101,7 @@ class _Path:
             return torch.addcmul(start[rows[chunk]], way[rows[chunk]], shares[chunk, None, None]).to(self.end.dtype)
 
         shape = (len(rows), self.question.outputs.shape[1], self.end.shape[1])
-        found = torch.zeros(shape, dtype=torch.float64, device=self.end.device)
+        found = torch.zeros(shape, dtype=torch.float64, device=device)
         for chunk, which, gradients in self.question.output_gradients(self.layer, rows, on_the_way):
             products = (way[rows[chunk]] * gradients.to(exact)).sum(dim=-1)
             found[chunk, which] = products.double().transpose(0, 1)
