@@ -66,8 +66,8 @@ def opening() -> Iterator[str]:
     yield from bullet(
         "`balanced` asks about pairs of a set and all that is not in it, in blocks in which every two sources are "
         "together as often as apart (a Hadamard matrix and its complement), and fits least squares to the differences. "
-        "What two sources do together then drops out. It needs a whole block, twice as many sets as sources or a little more; "
-        "with less it does what `context_cite` does."
+        "What two sources do together then drops out. It needs a whole block, twice as many sets as sources or a "
+        "little more; with less it does what `context_cite` does."
     )
     yield from bullet("With few sources a budget can be more than all sets there are; none is asked twice.")
 
@@ -169,8 +169,8 @@ def package(records: Sequence[Record]) -> Iterator[str]:
     yield from bullet(
         f"The package on {len(runs)} texts: {100 * same:.1f} % of its ablated prompts have the same token ids as "
         f"whence's deletions, and so have {sum(run['same_response'] for run in runs)} of its answers, which it cuts "
-        "into tokens again. It differs where no source is left (it keeps the space before the first) and where the first "
-        "document is gone altogether (a space before the next). Its mixed precision was switched off."
+        "into tokens again. It differs where no source is left (it keeps the space before the first) and where the "
+        "first document is gone altogether (a space before the next). Its mixed precision was switched off."
         + (f" Where ids are the same, log-probabilities differ by {max(chances):.1e} at most" if chances else "")
         + (f", scores of all budgets by {max(scores):.1e} (its Lasso stops earlier)." if scores else ".")
     )
