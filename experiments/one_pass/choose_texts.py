@@ -1,8 +1,8 @@
-"""Which texts to train sentiment probes on: phrases alone, or also texts made of several. Writes results/choice.json.
+"""Which texts to train sentiment probes on: SST-2's alone, or more beside them? Writes results/choice.json.
 
     python experiments/one_pass/choose_texts.py --data-dir DATA --probes FOLDER
 
-FOLDER holds `sentiment-0` and `sentiment_joined-0` of fit.py. Both are judged on training texts that neither saw:
+FOLDER holds `sentiment-0`, `sentiment_reviews-0` and so on of fit.py. All are judged on training texts that none saw:
 those that search.py sets aside, and reviews of IMDb's training set.
 """
 
@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from search import faithfulness, rows, texts_of
+import torch
+from search import faithfulness, reviews_of_imdb, rows, texts_of
 
 import whence
-from whence.data import read
 
 SHORTEST, LONGEST = 120, 256  # tokens of a review
 OUT = Path(__file__).parent / "results" / "choice.json"
@@ -30,17 +29,19 @@ if __name__ == "__main__":
     arguments.add_argument("--probes", type=Path, required=True)
     arguments.add_argument("--sentences", type=int, default=200)
     arguments.add_argument("--reviews", type=int, default=40)
+    arguments.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     given = arguments.parse_args()
     warnings.simplefilter("ignore")
     model = whence.load("sentiment")
-    reviews = [example.text for example in read("imdb", data_dir=given.data_dir, split="train", limit=1_000, seed=0)]
+    model.module.to(given.device)
+    _, reviews = reviews_of_imdb(given.data_dir)
     reviews = [text for text in reviews if SHORTEST <= len(model.encode(text)) <= LONGEST]
-    random.Random(0).shuffle(reviews)
-    _, sentences = texts_of("sentiment", given.data_dir, joined=False)
+    _, sentences = texts_of("sentiment", given.data_dir)
+    runs = sorted(path.name for path in given.probes.glob("sentiment*-[0-9]"))
     found: dict[str, Any] = {}
     for kind, texts in {"sentences": sentences[: given.sentences], "reviews": reviews[: given.reviews]}.items():
         scores = {"held_still": rows(whence.explain(model, texts, "held_still", layers="embeddings"))}
-        for name in ("sentiment-0", "sentiment_joined-0"):
+        for name in runs:
             probes = whence.ShapleyProbes.load(given.probes / name)
             for part in ("both", "shapley"):
                 scores[f"{name}, {part}"] = rows(probes.explain(model, texts, part=part))

@@ -26,31 +26,25 @@ from whence.engine.asking import Contestant, answered
 from whence.metrics.answered import BOARD_POINTS
 from whence.models.batching import encode_each, usual_batch_tokens
 from whence.models.hiding import Hiding
+from whence.units import sentence_spans
 
 JUDGED = 400  # training texts set aside
 FEWEST_WORDS = 8  # of a text that is judged: SST-2 trains on phrases too
 DATA = {"sentiment": "sst2", "topic": "ag_news"}
+REVIEWS = 8_000
 USUAL: dict[str, Any] = {"steps": 1_000, "blocks": 2}
 VARIANTS: dict[str, dict[str, Any]] = {
     "usual": {},
     "wide": {"width": 256},
-    "narrow": {"width": 64},
     "one-block": {"blocks": 1},
-    "no-block": {"blocks": 0},
-    "three-blocks": {"blocks": 3},
-    "four-layers": {"layers": 4},
     "few-pairs": {"pairs": 4},
     "many-pairs": {"pairs": 16},
-    "fast": {"learning_rate": 2e-3},
-    "slow": {"learning_rate": 5e-4},
+    "four-layers": {"layers": 4},
     "shapley-alone": {"held_still": 0.0},
     "still-weighty": {"held_still": 1.0},
-    "still-light": {"held_still": 0.05},
-    "logit": {"scale": "logit"},
     "words": {"units": "word"},
-    "long": {"steps": 4_000},
+    "long": {"steps": 2_400, "blocks": 1},
     "game": {},
-    "joined": {},
 }
 GAME_STEPS = 300
 YARDSTICKS: dict[str, dict[str, Any]] = {
@@ -62,17 +56,35 @@ YARDSTICKS: dict[str, dict[str, Any]] = {
 }
 
 
-def texts_of(name: str, data_dir: Path, joined: bool) -> tuple[list[str], list[str]]:
-    """Training texts, and those of them that are set aside to be judged."""
+def texts_of(name: str, data_dir: Path, more: str = "") -> tuple[list[str], list[str]]:
+    """Training texts, and those that are set aside to be judged, of which no part is among them.
+
+    `more` adds texts made of several others ("joined"), or single sentences of IMDb's training reviews ("reviews").
+    """
     texts = [example.text for example in read(DATA[name], data_dir=data_dir, split="train")]
     chance = random.Random(0)
     chance.shuffle(texts)
-    long = [text for text in texts if len(text.split()) >= FEWEST_WORDS][:JUDGED]
-    aside = set(long)
-    rest = [text for text in texts if text not in aside]
-    if joined:  # texts of several sentences, so that length alone is nothing new
+    aside = [text for text in texts if len(text.split()) >= FEWEST_WORDS][:JUDGED]
+    together = "\n".join(aside)
+    rest = [text for text in texts if text not in together and not any(each in text for each in aside)]
+    if more == "joined":
         rest += [" ".join(chance.sample(rest, chance.randint(3, 12))) for _ in range(len(rest) // 8)]
-    return rest, long
+    if more == "reviews":
+        rest += sentences_of_reviews(data_dir)
+    return rest, aside
+
+
+def reviews_of_imdb(data_dir: Path) -> tuple[list[str], list[str]]:
+    """Reviews of its training set whose sentences are trained on, and others to judge what came out."""
+    reviews = sorted(example.text for example in read("imdb", data_dir=data_dir, split="train", limit=REVIEWS, seed=0))
+    random.Random(0).shuffle(reviews)
+    return reviews[JUDGED:], reviews[:JUDGED]
+
+
+def sentences_of_reviews(data_dir: Path) -> list[str]:
+    reviews, _ = reviews_of_imdb(data_dir)
+    found = (review[start:end] for review in reviews for start, end in sentence_spans(review))
+    return [sentence for sentence in found if FEWEST_WORDS // 2 <= len(sentence.split()) <= 4 * FEWEST_WORDS]
 
 
 def faithfulness(
@@ -99,7 +111,7 @@ def run(name: str, data_dir: Path, device: str, steps: int | None) -> dict[str, 
     model_name, _, variant = name.partition("-")
     model = whence.load(model_name)
     model.module.to(device)
-    training, judged = texts_of(model_name, data_dir, joined=variant == "joined")
+    training, judged = texts_of(model_name, data_dir)
     started = time.perf_counter()
     if variant == "yardsticks":
         scores = {

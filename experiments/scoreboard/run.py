@@ -6,12 +6,14 @@ python experiments/scoreboard/run.py --board decoder --model FOLDER --data-dir D
 Boards: sst2, ag_news and imdb (reviews of up to 256 tokens; the probes saw none) with the embedded models, leaves (SST
 with the labels of its words, for plausibility), and decoder: a causal language model that is shown two reviews with
 their sentiment, then the text, and is read at the next token. On a GPU seconds are not reported: other work may share
-it, and its passes are not waited for one by one.
+it, and its passes are not waited for one by one; matrices are multiplied there in TF32. RESULTS/BOARD.run.json says on
+what a board was made, and what each method got on each text.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import resource
 import shutil
@@ -45,6 +47,9 @@ class Board:
     longest: int | None = None
 
 
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {"shapley_of_probability": ("shapley", {"scale": "probability"})}
+"""Methods with other options than their own, by the name that says so."""
+
 EXAMPLES = "Review: a dull plot\nSentiment: negative\nReview: a lovely film\nSentiment: positive\n"
 BOARDS = {
     "sst2": Board("sentiment", "sst2"),
@@ -62,7 +67,7 @@ arguments.add_argument("--work", type=Path, required=True, help="where the board
 arguments.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
 arguments.add_argument("--limit", type=int, default=500)
 arguments.add_argument("--methods", help="names with commas; by default all that the model allows")
-arguments.add_argument("--probes", type=Path, help="folder of experiments/one_pass/fit.py: probes of further seeds")
+arguments.add_argument("--probes", type=Path, help="folder of experiments/one_pass/fit.py: a decoder's, further seeds")
 arguments.add_argument("--metrics", help="names or groups with commas; by default all")
 arguments.add_argument("--beam", type=int, help="width of the search for the best order of a text's words")
 arguments.add_argument("--layer", default="best", help="best (chosen on held-out texts), words, or a number")
@@ -71,36 +76,35 @@ arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--batch-tokens", type=int, help="tokens a forward pass holds at most")
 
 
-def seeds_of(folder: Path | None, model: str | None) -> dict[int, whence.ShapleyProbes]:
-    """Probes of further seeds than the one that ships."""
-    found = {} if folder is None else {seed: folder / f"{model}-{seed}" for seed in (1, 2)}
+def probes_of(folder: Path | None, model: str | None) -> dict[int, whence.ShapleyProbes]:
+    """By seed: the decoder's probes, or those of further seeds than the one that ships with an embedded model."""
+    seeds = range(3) if model is None else range(1, 3)
+    found = {} if folder is None else {seed: folder / f"{model or 'decoder'}-{seed}" for seed in seeds}
     return {seed: whence.ShapleyProbes.load(each) for seed, each in found.items() if each.is_dir()}
 
 
 def contestants(
-    model: whence.LayeredModel, named: str | None, seeds: dict[int, whence.ShapleyProbes]
+    model: whence.LayeredModel, named: str | None, probes: dict[int, whence.ShapleyProbes]
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Names given, or every method that the model allows; Shapley sampling of the probability too, as that is what
-    faithfulness is measured in; probes of further seeds under names of their own."""
-    allowed = {}
-    for name in named.split(",") if named else METHODS:
+    """Names given, or every method that the model allows and Shapley sampling of the probability, as that is what
+    faithfulness is measured in; probes under names that tell their seed."""
+    methods, options = dict[str, str](), dict[str, dict[str, Any]]()
+    for name in named.split(",") if named else [*METHODS, *VARIANTS]:
+        method, changes = VARIANTS.get(name, (name, {}))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                whence.explain(model, "a fine film", name)
+                whence.explain(model, "a fine film", method, **changes)
         except whence.WhenceError:
             continue
-        allowed[name] = name
-    methods, options = dict(allowed), dict[str, dict[str, Any]]()
-    if "shapley" in allowed:
-        methods["shapley_of_probability"] = "shapley"
-        options["shapley_of_probability"] = {"scale": "probability"}
-    for seed, probes in seeds.items():
+        methods[name] = method
+        options[name] = changes
+    for seed, of_seed in probes.items():
         for name in ("one_pass", "amortised_shapley"):
-            if name not in allowed:
-                continue
-            methods[f"{name}_seed_{seed}"] = name
-            options[f"{name}_seed_{seed}"] = {"probes": probes}
+            if named is None or name in named.split(","):
+                called = f"{name}_seed_{seed}" if seed else name
+                methods[called] = name
+                options[called] = {"probes": of_seed}
     return methods, options
 
 
@@ -108,6 +112,8 @@ def main(given: argparse.Namespace) -> None:
     chosen = BOARDS[given.board]
     if given.threads:
         torch.set_num_threads(given.threads)
+    on_gpu = given.device.startswith("cuda")
+    torch.set_float32_matmul_precision("high" if on_gpu else "highest")
     model = whence.load(chosen.model or given.model)
     model.module.to(given.device)
     examples = read(chosen.data, data_dir=given.data_dir)
@@ -119,7 +125,7 @@ def main(given: argparse.Namespace) -> None:
     aside, examples = examples[:HELD_OUT], examples[HELD_OUT : HELD_OUT + given.limit]
     folder = given.work / given.board
     started = time.perf_counter()
-    methods, options = contestants(model, given.methods, seeds_of(given.probes, chosen.model))
+    methods, options = contestants(model, given.methods, probes_of(given.probes, chosen.model))
     board = evaluate(
         model,
         [chosen.prompt.format(text=example.text) for example in examples],
@@ -145,8 +151,18 @@ def main(given: argparse.Namespace) -> None:
     given.results.mkdir(parents=True, exist_ok=True)
     shutil.copy(folder / "scoreboard.json", given.results / f"{given.board}.json")
     board.to_html(given.results / f"{given.board}.html")
+    seconds = time.perf_counter() - started
+    record = {
+        "device": torch.cuda.get_device_name() if on_gpu else f"cpu, {torch.get_num_threads()} threads",
+        "matrices": "TF32" if on_gpu else "float32", "torch": torch.__version__, "seconds": round(seconds),
+        "faithfulness": {
+            entry.name: [round(float(value), 5) for value in values]
+            for entry, values in zip(board.entries, board.values["faithfulness"], strict=True)
+        },
+    }  # fmt: skip
+    (given.results / f"{given.board}.run.json").write_text(json.dumps(record), encoding="utf-8")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{board.verdict.answer}\n{time.perf_counter() - started:.0f} s, {peak:.0f} MB at the peak, {folder}")
+    print(f"{board.verdict.answer}\n{seconds:.0f} s, {peak:.0f} MB at the peak, {folder}")
 
 
 if __name__ == "__main__":

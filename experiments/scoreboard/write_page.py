@@ -41,7 +41,7 @@ ABOUT = {
     "ag_news": "News of the test set.",
     "leaves": "Sentences of the development set that are not neutral. AUPRC says how well a method finds the words "
     "whose own sentiment people put on the side of the sentence's.",
-    "imdb": "Reviews of the test set, of which the model reads 256 tokens.",
+    "imdb": "Reviews of the test set that have up to 256 tokens; the probes saw sentences and phrases only.",
     "decoder": "A language model is shown two short reviews with their sentiment and then a sentence of SST-2; "
     "explained is the word it says next. The words of the two examples take part.",
 }
@@ -58,8 +58,10 @@ def main(given: argparse.Namespace) -> None:
     for name, board in boards.items():
         figure = given.out.parent / "figures" / given.out.stem / f"{name}.png"
         draw_board(board, figure)
+        made = given.results / f"{name}.run.json"
+        run = json.loads(made.read_text(encoding="utf-8")) if made.exists() else None
         picture = f"![Faithfulness and passes of each method]({figure.relative_to(given.out.parent)})"
-        lines += ["", f"## {TITLES[name]}", "", *section(board, ABOUT[name], picture)]
+        lines += ["", f"## {TITLES[name]}", "", *section(board, run, ABOUT[name], picture)]
     given.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     print(given.out)
 
@@ -94,7 +96,11 @@ def across(boards: Mapping[str, Any]) -> list[str]:
     if len(boards) < 2:
         return []
     ranks = {
-        name: {ranked["entry"]: ranked["ranks"] for ranked in board["rankings"]["faithfulness"] if ranked["ranks"][0]}
+        name: {
+            ranked["entry"]: ranked["ranks"]
+            for ranked in board["rankings"]["faithfulness"]
+            if ranked["ranks"][0] and "_seed_" not in ranked["entry"]
+        }
         for name, board in boards.items()
     }
     methods = sorted(
@@ -110,7 +116,7 @@ def across(boards: Mapping[str, Any]) -> list[str]:
     first = [method for method in everywhere if all(of_board[method][0] == 1 for of_board in ranks.values())]
     believed = [set(board["verdict"]["believe"]) for board in boards.values()]
     flagged = [method for method in methods if any(method in board["flagged"] for board in boards.values())]
-    lines += ["", "Ranks by faithfulness."]
+    lines += ["", "Ranks by faithfulness; probes of further seeds are left out."]
     lines += paragraph(
         f"On every board nobody is surely more faithful than {listed(first)}." if first else
         "No method is among the most faithful on every board: the answer depends on the model and the texts."
@@ -123,13 +129,14 @@ def across(boards: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def section(board: Mapping[str, Any], about: str, picture: str) -> list[str]:
+def section(board: Mapping[str, Any], run: Mapping[str, Any] | None, about: str, picture: str) -> list[str]:
     verdict = board["verdict"]
     chose = any(entry["chosen_from"] for entry in board["entries"])
     chosen = board["settings"].get("n_held_out", 0) if chose else 0
     held_out = f", layers chosen on {chosen} others" if chosen else ""
+    made = f"Made on {run['device']}, matrices in {run['matrices']}, torch {run['torch']}." if run else ""
     lines = [f"**{verdict['answer']}**", ""]
-    lines += paragraph(f"{about} {board['n_texts']} texts{held_out}, `{board['model']['id']}`.")
+    lines += paragraph(f"{about} {board['n_texts']} texts{held_out}, `{board['model']['id']}`. {made}")
     lines += [""]
     for reason in verdict["reasons"]:
         lines += bullet(reason)
