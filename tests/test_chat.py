@@ -24,7 +24,8 @@ CHATML = (
 )
 LLAMA3 = (
     "{% for m in messages %}{% set c = '<|start_header_id|>' + m['role'] + '<|end_header_id|>\n\n'"
-    " + m['content'] | trim + '<|eot_id|>' %}{% if loop.first %}{% set c = bos_token + c %}{% endif %}{{ c }}{% endfor %}"
+    " + m['content'] | trim + '<|eot_id|>' %}{% if loop.first %}{% set c = bos_token + c %}{% endif %}"
+    "{{ c }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
 )
 GEMMA = (

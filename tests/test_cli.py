@@ -303,7 +303,7 @@ def test_wrong_use_is_two(tiny_folder: str, tmp_path: Path) -> None:
     saved = failed(2, "explain", LINE, LINE, *model, "--save", str(tmp_path / "e.json"))
     assert saved[0] == "error: --save holds one explanation, but there are 2 texts"
     assert "No such option" in failed(2, "explain", LINE, "--nope")[-1]
-    assert "Missing" in failed(2, "explain")[-1]
+    assert failed(2, "explain")[0] == "error: there is no text to explain"
     assert failed(2, "nope")
 
 

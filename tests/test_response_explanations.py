@@ -157,6 +157,50 @@ def test_a_gradient_is_that_of_the_models_own_loss() -> None:
     assert found.target.value == pytest.approx(-float(loss.detach()), rel=1e-5)
 
 
+@pytest.mark.parametrize("in_tokens", [True, False])
+def test_leave_one_out_is_captums(in_tokens: bool) -> None:
+    """captum asks with `use_cached_outputs=False`: its default cache is wrong after the first token of a response."""
+    from captum.attr import FeatureAblation, LLMAttribution
+
+    model = decoder("llama")
+    attribution = LLMAttribution(FeatureAblation(model.module), tiny_models.tokenizer_of("llama"))
+    prompt, written, _ = brute_force(model, PROMPT, RESPONSE)
+    theirs = attribution.attribute(
+        as_captum_reads(prompt), target=torch.tensor(written), use_cached_outputs=False, forward_in_tokens=in_tokens
+    )
+    found = whence.explain(model, prompt, "leave_one_out", response=written, baseline=7, special=True)
+    assert found.outputs is not None
+    ours = found.outputs.scores[:, 0, : len(prompt)]
+    np.testing.assert_allclose(ours, np.asarray(theirs.token_attr), rtol=1e-4, atol=1e-5)
+
+
+def test_gradient_x_input_is_captums() -> None:
+    from captum.attr import LayerGradientXActivation, LLMGradientAttribution
+
+    model = decoder("llama")
+    module: Any = model.module
+    inner = LayerGradientXActivation(module, module.get_input_embeddings())
+    prompt, written, _ = brute_force(model, PROMPT, RESPONSE)
+    theirs = LLMGradientAttribution(inner, tiny_models.tokenizer_of("llama")).attribute(
+        as_captum_reads(prompt), target=torch.tensor(written)
+    )
+    found = whence.explain(model, prompt, "gradient_x_input", response=written, layers="embeddings")
+    assert found.outputs is not None
+    ours = found.outputs.scores[:, 0, : len(prompt)]
+    np.testing.assert_allclose(ours, np.asarray(theirs.token_attr), rtol=1e-4, atol=1e-5)
+
+
+def as_captum_reads(ids: list[int]) -> Any:
+    """The ids themselves as captum's input, with token 7 as the baseline: it would tokenise a text again."""
+    from captum.attr import TextTokenInput
+
+    made = TextTokenInput("a", tiny_models.tokenizer_of("llama"), baselines=7)
+    made.inp_tensor = made.itp_tensor = torch.tensor([ids])
+    made.values = [str(number) for number in ids]
+    made.n_itp_features = len(ids)
+    return made
+
+
 def test_several_prompts_are_explained_as_each_alone() -> None:
     model = decoder("llama")
     prompts, responses = [PROMPT, SHORT_PROMPT, "why so sad"], [RESPONSE, " too long, in the end", " no"]

@@ -251,6 +251,11 @@ class Explanation:
             cost=cost or Cost(0, 0, 0.0),
         )
 
+    @property
+    def response(self) -> str | None:
+        """What the model wrote after the text, where that is what was explained."""
+        return self.pair if self.model.task == "response" else None
+
     def part(self, words: str | tuple[int, int]) -> Explanation:
         """What some words of the response rest on: given as they stand there, or by their first and last character.
 

@@ -16,7 +16,9 @@ from whence.errors import UsageError
 if TYPE_CHECKING:
     from whence.targets import Labels, Target
 
-Texts = Annotated[list[str], Argument(metavar="TEXT", help="Texts; - reads standard input, one text per line.")]
+Texts = Annotated[
+    list[str] | None, Argument(metavar="[TEXT]...", help="Texts; - reads standard input, one text per line.")
+]
 OneText = Annotated[str, Argument(metavar="TEXT", help="A text; - reads standard input.")]
 ModelName = Annotated[str | None, Option("--model", "-m", metavar="M", help="A folder, a hub id or an embedded name.")]
 HeadName = Annotated[
@@ -27,9 +29,27 @@ MethodNames = Annotated[str, Option("--methods", metavar="A,B,C", help="Names fr
 LayerNames = Annotated[
     str | None, Option("--layers", metavar="LAYERS", help="all, embeddings, or numbers such as 0,3,-1.")
 ]
-UnitName = Annotated[str, Option("--units", metavar="UNIT", help="What is scored: token, word, sentence or paragraph.")]
-TargetName = Annotated[str | None, Option("--target", metavar="LABEL", help="The label to explain, by name or number.")]
-Against = Annotated[str | None, Option("--against", metavar="LABEL", help="Explain why not this label (or span).")]
+UnitName = Annotated[
+    str, Option("--units", metavar="UNIT", help="What is scored: token, word, sentence, paragraph or turn (of a chat).")
+]
+TargetName = Annotated[
+    str | None,
+    Option("--target", metavar="LABEL", help="The label to explain, by name or number; of a response: words, or 3:9."),
+]
+Against = Annotated[
+    str | None, Option("--against", metavar="LABEL", help="Explain why not this label (or span, or response).")
+]
+ResponseText = Annotated[
+    str | None, Option("--response", metavar="TEXT", help="What a decoder wrote after the text: explain that.")
+]
+Generate = Annotated[bool, Option("--generate", help="Let a decoder write a response, and explain that.")]
+MaxNewTokens = Annotated[int | None, Option("--max-new-tokens", metavar="N", min=1, help="How much it writes at most.")]
+MessagesFile = Annotated[
+    Path | None, Option("--messages", metavar="FILE.json", help="A chat in place of a text: a list of messages.")
+]
+WithoutText = Annotated[
+    str | None, Option("--without", metavar="TEXT", help="Part of the prompt: why so with it, rather than without it?")
+]
 ScaleName = Annotated[str | None, Option("--scale", metavar="UNIT", help="logit, probability or log_probability.")]
 Pair = Annotated[str | None, Option("--pair", metavar="TEXT", help="The second text: a context, a hypothesis.")]
 SpanText = Annotated[str | None, Option("--span", metavar="START:END", help="An answer: characters of the pair.")]
@@ -169,6 +189,44 @@ def parse_target(labels: Labels, target: str | None, against: str | None, span: 
         this = Label(None if target in (None, "predicted") else _label(str(target), labels), at)
         that = None if against is None else Label(_label(against, labels), at)
     return this if that is None else Contrast(this, that)
+
+
+def parse_response_target(target: str | None, at: int | None) -> Target:
+    """What --target says of a response: all of it, characters START:END, or words as they stand in it."""
+    from whence.targets import Label
+
+    start, colon, end = (target or "").partition(":")
+    if colon and start.isdecimal() and end.isdecimal():
+        return _parse_span(str(target))  # type: ignore[no-any-return]
+    return Label(None if target in (None, "all", "predicted") else target, at)
+
+
+def asked_of_response(
+    response: str | None, foil: str | None, without: str | None, max_new_tokens: int | None, write: bool
+) -> dict[str, Any]:
+    """The settings of `whence.explain` that are about a response; a chat that is not to `write` may end with one."""
+    given: dict[str, Any] = {"foil": foil, "without": without, "max_new_tokens": max_new_tokens}
+    if response is not None or write:
+        given["response"] = None if response is None else [response]
+    return {name: value for name, value in given.items() if value is not None or name == "response"}
+
+
+def read_messages(path: Path) -> list[dict[str, Any]]:
+    """The messages in a file: a JSON list of them, alone or under "messages"."""
+    from whence.json_records import parse_json
+
+    try:
+        found = parse_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {str(path)!r}: {error.strerror}", "give a JSON file of messages") from error
+    except ValueError as error:
+        raise UsageError(f"{str(path)!r} is not JSON: {error}", "give a JSON file of messages") from error
+    found = found.get("messages") if isinstance(found, dict) else found
+    if not isinstance(found, list) or not found or not all(isinstance(message, dict) for message in found):
+        raise UsageError(
+            f"{str(path)!r} holds no messages", 'give a list such as [{"role": "user", "content": "Why?"}]'
+        )
+    return found
 
 
 def _label(name: str, labels: Labels) -> str | int:

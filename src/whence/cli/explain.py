@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from whence.cli.arguments import (
     Against,
     AllTokens,
     At,
     BatchTokens,
     Debug,
+    Generate,
     HeadName,
     Html,
     Json,
     LayerNames,
+    MaxNewTokens,
+    MessagesFile,
     MethodName,
     ModelName,
     Options,
     Pair,
     Probes,
+    ResponseText,
     Revision,
     Save,
     ScaleName,
@@ -27,12 +33,16 @@ from whence.cli.arguments import (
     Texts,
     Trust,
     UnitName,
+    WithoutText,
     Words,
+    asked_of_response,
     known_methods,
     methods_of,
     parse_options,
+    parse_response_target,
     parse_settings,
     parse_target,
+    read_messages,
     read_texts,
 )
 from whence.cli.progress import lenses_of, load_model
@@ -48,21 +58,30 @@ from whence.errors import UsageError
 
 
 def explain(
-    texts: Texts, model: ModelName = None, method: MethodName = None, layers: LayerNames = None,
+    texts: Texts = None, model: ModelName = None, method: MethodName = None, layers: LayerNames = None,
     units: UnitName = "token", target: TargetName = None, against: Against = None, scale: ScaleName = None,
     pair: Pair = None, span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None,
     trust: Trust = False, head: HeadName = None, option: Options = None, probes: Probes = None,
     as_json: Json = False, save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
     words: Words = True, all_tokens: AllTokens = False, debug: Debug = False,
+    response: ResponseText = None, generate: Generate = False, max_new_tokens: MaxNewTokens = None,
+    messages: MessagesFile = None, without: WithoutText = None,
 ) -> None:  # fmt: skip
-    """Tell which words of each text the model's decision rests on.
+    """Tell which words of each text the model's decision, or a decoder's response, rests on.
 
     Write -- before a text that begins with a dash.
     """
     with errors_reported(debug):
         from whence.methods.explain import explain as explain_texts
 
-        given = read_texts(texts)
+        given: list[Any] = read_texts(texts or []) if messages is None else [read_messages(messages)]
+        responds = response is not None or generate or messages is not None
+        if messages is not None and texts:
+            raise UsageError("--messages takes the place of a text", "leave out one of them")
+        if response is not None and (generate or len(given) != 1):
+            raise UsageError("--response is that of one text", "give one text, or let the model --generate them")
+        if without is not None and not responds:
+            raise UsageError("--without asks about a response", "give --response or --generate with it")
         if save is not None and len(given) != 1:
             raise UsageError(f"--save holds one explanation, but there are {len(given)} texts", "use --json > FILE")
         check_page(html)
@@ -71,7 +90,11 @@ def explain(
         asked = method or (methods_of(probes)[0] if probes else None)
         method = known_methods([asked])[0] if asked else None
         loaded = load_model(model, task, revision, head, trust=trust)
-        wanted = parse_target(loaded.reading.labels, target, against, span, at)
+        if responds:
+            wanted = parse_response_target(target, at)
+            settings |= asked_of_response(response, against, without, max_new_tokens, generate or messages is None)
+        else:
+            wanted = parse_target(loaded.reading.labels, target, against, span, at)
         sources = [text if pair is None else (text, pair) for text in given]
         explanations = explain_texts(loaded, sources, method, target=wanted, progress=True, **settings, **options)
         if save is not None:

@@ -32,6 +32,6 @@ def lenses_of(model: LayeredModel, explanations: Sequence[Explanation]) -> list[
     """A lens of each text with decoded scores, which mean nothing where the head does not read the states."""
     from whence.lens import decode_layers
 
-    decoded = [each for each in explanations if each.meaning.decoded]
+    decoded = [each for each in explanations if each.meaning.decoded and each.response is None]
     texts = dict.fromkeys(each.text if each.pair is None else (each.text, each.pair) for each in decoded)
     return decode_layers(model, list(texts))

@@ -13,7 +13,7 @@ from whence.explanation import Cost, ExplainedTarget, Explanation, OutputScores
 from whence.methods.question import Method
 from whence.models.inputs import Encoding, Ids
 from whence.models.layered import LayeredModel
-from whence.targets import Target
+from whence.targets import Label, Target
 
 Passages = str | tuple[int, int] | Sequence[tuple[int, int]]
 """Parts of a prompt: words as they stand in it, a span of its characters, or several spans."""
@@ -34,7 +34,7 @@ def check_contrast(
             "a contrast is that of one response with a foil, or with less of the prompt",
             "give one prompt, response= and one of foil= and without=",
         )
-    if foil is not None and target not in ("predicted", "all"):
+    if foil is not None and target not in ("predicted", "all", Label()):
         raise UsageError("a foil takes the place of the whole response", "leave out target=")
     if not method.linear:
         raise UsageError(

@@ -127,10 +127,12 @@ def explain(
         if model.reading.responds and layers in (None, "embeddings"):
             options.setdefault("baseline", "delete")
     plan = _plan(model, method or ALWAYS, target, scale, layers, units, seed, batch_tokens, options)
+    contrasted = foil is not None or without is not None
+    if contrasted:
+        check_contrast(plan.name, plan.method, model, encodings, target, foil, without)
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
         explanations = _explained(model, encodings, plan, report)
-        if foil is not None or without is not None:
-            check_contrast(plan.name, plan.method, model, encodings, target, foil, without)
+        if contrasted:
             other, said, left = counterpart(model, encodings[0], explanations[0], foil, without)
             explanations = [rather_than(explanations[0], _explained(model, [other], plan, report)[0], said, left)]
     explanations = [with_units(one, each, plan.units) for one, each in zip(explanations, encodings, strict=True)]

@@ -249,8 +249,8 @@ class Question:
                 hidden = build(chunk)[:, : inputs.ids.shape[1]].detach().requires_grad_()
                 logits = self.model.resume(layer, hidden, inputs)
                 outputs = self.selection.rows(rows[chunk]).outputs(logits, inputs.mask)[:, :count]
-                for which, (gradients,) in self._gradients_of_outputs(outputs, [hidden]):
-                    yield chunk, which, torch.nn.functional.pad(gradients, (0, 0, 0, length - gradients.shape[2]))
+            for which, (gradients,) in self._gradients_of_outputs(outputs, [hidden]):
+                yield chunk, which, torch.nn.functional.pad(gradients, (0, 0, 0, length - gradients.shape[2]))
         self.forwards += self._passes(numbers)
         self.backwards += count * self._passes(numbers)
 

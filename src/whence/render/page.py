@@ -16,6 +16,7 @@ from whence.errors import UsageError
 from whence.explanation import Explanation, Layer, ModelRecord, Prediction, Unit
 from whence.learned.diffmask.analyses import dropped_at
 from whence.metrics.rank_correlation import kendall_tau
+from whence.render.responses import response_parts
 from whence.render.rows import Piece, blanks_shown, pieces_of, score_table
 from whence.render.shell import finite, framed, packed, shell
 from whence.render.visible import shortened, unseen, visible
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "whence.page/2"
 TITLE = "Which words the decision rests on"
-SCRIPTS = ("reading", "scores", "text", "map", "lens", "list", "frame", "export", "report")
+SCRIPTS = ("reading", "scores", "text", "response", "map", "lens", "list", "frame", "export", "report")
 _LONGEST_LABEL = 400  # characters
 _LONGEST_SNIPPET = 160
 
@@ -140,7 +141,9 @@ class _Text:
                 "end": [words[index].end for index in several],
                 "segment": [words[index].segment for index in several],
                 "tokens": [list(words[index].tokens) for index in several],
+                "special": [int(words[index].special) for index in several],
             },
+            "response": _response(self.shown),
             "prediction": _prediction(self.explanations[0].prediction) if self.explanations else None,
             "runs": [
                 _run(explanation, method, table[:, several], [words[index] for index in several])
@@ -258,9 +261,33 @@ def _run(
             "words": f"{target.scale.replace('_', ' ')} of {shortened(target.description, 300)}",
             "value": finite(target.value),
         },
+        "outputs": _outputs(explanation),
         "cost": cost_words(explanation.cost),
         "warnings": [visible(warning) for warning in explanation.warnings],
         "notes": [visible(note) for note in explanation.notes],
+    }
+
+
+def _response(shown: Explanation | Lens) -> dict[str, Any] | None:
+    """The words and sentences of a response, with their tokens' positions."""
+    if not isinstance(shown, Explanation) or shown.response is None:
+        return None
+    parts = {"words": response_parts(shown, "word"), "sentences": response_parts(shown, "sentence")}
+    return {
+        kind: [{"start": part.start, "end": part.end, "tokens": list(part.tokens)} for part in found]
+        for kind, found in parts.items()
+    }
+
+
+def _outputs(explanation: Explanation) -> dict[str, Any] | None:
+    """What each token of a response rests on, where that is told."""
+    if explanation.outputs is None:
+        return None
+    return {
+        "positions": list(explanation.outputs.positions),
+        "values": [finite(value) for value in explanation.outputs.values],
+        "scale": explanation.target.scale,
+        "scores": packed(explanation.outputs.scores),
     }
 
 

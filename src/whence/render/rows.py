@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,10 +63,12 @@ def pieces_of(
         alone = not words or position not in group
         members.setdefault((-1, position) if alone else (token.segment, group[position]), []).append(position)
     pieces = []
-    for (segment, word), positions in members.items():
+    for (segment, word), positions in (_with_runs(members, tokens) if words else members).items():
         first, unit = tokens[positions[0]], unit_of_tokens(tokens, positions, text, pair)
-        if segment < 0:
+        if segment < 0 and len(positions) == 1:
             label = token_label(tokens, positions[0], text, pair)
+        elif segment < 0:
+            label = visible(text[unit.start : unit.end])
         else:
             source = text if segment == 0 else pair or ""
             label = visible(source[unit.start : unit.end]) + _unknown(tokens[i] for i in positions)
@@ -76,9 +78,29 @@ def pieces_of(
     return pieces
 
 
+def _with_runs(
+    members: Mapping[tuple[int, int], list[int]], tokens: Sequence[Token]
+) -> dict[tuple[int, int], list[int]]:
+    """With the tokens of a template that stand side by side as one piece: those with characters, yet special."""
+    found: dict[tuple[int, int], list[int]] = {}
+    before: list[int] = []
+    for key, positions in members.items():
+        token = tokens[positions[0]]
+        template = key[0] < 0 and token.special and token.segment == 0 and token.end > token.start
+        if template and before and before[-1] == positions[0] - 1:
+            before.append(positions[0])
+            continue
+        found[key] = own = list(positions)
+        before = own if template else []
+    return found
+
+
 def score_table(explanation: Explanation, pieces: Sequence[Piece]) -> Float[np.ndarray, "layer piece"]:
     """The scores of pieces at every layer: of a token its own, of a word or unit what `Explanation.gathered` says."""
     table: Float[np.ndarray, "layer piece"] = explanation.scores[:, [piece.tokens[0] for piece in pieces]].astype(float)
+    for i, piece in enumerate(pieces):
+        if piece.word is None and len(piece.tokens) > 1:
+            table[:, i] = [explanation.meaning.gathered(row[list(piece.tokens)]) for row in explanation.scores]
     words = sorted((piece.segment, piece.word, i) for i, piece in enumerate(pieces) if piece.word is not None)
     if words:
         columns = [i for _, _, i in words]
@@ -91,6 +113,12 @@ def rows_of(explanation: Explanation, *, words: bool) -> list[Row]:
     """The lines of a picture in the order of the text; in place of a word's or unit's tokens that, if asked."""
     units = None if explanation.units is None else explanation.units.units
     pieces = pieces_of(explanation.tokens, explanation.text, explanation.pair, words=words, units=units)
+    if explanation.response is not None:  # what is explained is no line of its own, and blanks between units are none
+        pieces = [
+            piece
+            for piece in pieces
+            if piece.segment == 0 and (piece.special or not words or explanation.text[piece.start : piece.end].strip())
+        ]
     return [
         Row(piece.label, scores, piece.special, _errors(explanation, piece))
         for piece, scores in zip(pieces, score_table(explanation, pieces).T, strict=True)

@@ -17,9 +17,10 @@ from rich.text import Text
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
 from whence.metrics.rank_correlation import kendall_tau
+from whence.render.responses import rests_on, told_parts
 from whence.render.rows import MOST_ROWS, Row, number, rows_of, strongest
 from whence.render.terminal_pictures import AGAINST, FOR, Bars, Columns, HeatMap, hue_of, largest_of, level_of
-from whence.render.visible import visible
+from whence.render.visible import shortened, visible
 from whence.render.wording import cost_words, layer_words, model_words, options_words, range_words
 
 if TYPE_CHECKING:
@@ -62,11 +63,13 @@ def explanation_view(
     return Group(
         *warnings_view(explanation.warnings),
         Rule(Text(explanation.method, style="bold"), style="dim"),
+        *_response_lines(explanation),
         *_text_lines(explanation, everything, layer=layer),
         facts_view({"predicted": _prediction(explanation), "explained": Text(visible(str(explanation.target)))}),
         Text(),
         picture,
         *([Text(f"  {left_out}", style="yellow")] if left_out else []),
+        *_rests_on(explanation),
         Text(),
         facts_view(
             {
@@ -102,13 +105,52 @@ def facts_view(facts: Mapping[str, Text], style: str = "") -> RenderableType:
     return Padding(table, (0, 0, 0, 2))
 
 
+def _response_lines(explanation: Explanation) -> Iterator[RenderableType]:
+    """What the model wrote, what was asked about in it underlined."""
+    response = explanation.response
+    if response is None:
+        return
+    start = end = 0
+    if explanation.outputs is not None:
+        tokens = [explanation.tokens[position] for position in explanation.outputs.positions]
+        if len(tokens) < sum(token.segment == 1 for token in explanation.tokens):
+            start, end = tokens[0].start, tokens[-1].end
+    line = Text(visible(response[:start]), style="bold").append(visible(response[start:end]), "underline")
+    line.append(visible(response[end : max(end, MOST_CHARACTERS)]))
+    if len(response) > max(end, MOST_CHARACTERS):
+        line.append(f" … {len(response) - max(end, MOST_CHARACTERS)} more characters are not shown", "yellow")
+    yield Padding(Text("response", style="dim"), (1, 2, 0, 2))
+    yield Padding(line, (0, 2, 0, 4))
+    yield Padding(Text("rests on", style="dim"), (1, 2, 0, 2))
+
+
+def _rests_on(explanation: Explanation) -> Iterator[RenderableType]:
+    """For each word or sentence of a response, what it rests on most."""
+    parts = told_parts(explanation) if explanation.response is not None else []
+    if len(parts) < 2:
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold", max_width=36, style="bold")
+    table.add_column(overflow="fold")
+    for part in parts:
+        line = Text()
+        for word in rests_on(explanation, part):
+            hue = hue_of(word.score, explanation.meaning.signed)
+            line.append(f"{'   ' if line else ''}{shortened(word.text, 40)} ")
+            line.append(number(word.score, sign=explanation.meaning.signed), hue)
+        table.add_row(Text(shortened((explanation.response or "")[part.start : part.end], 60)), line)
+    yield Padding(Text("each part of the response, and what it rests on most", "dim"), (1, 2, 0, 2))
+    yield Padding(table, (0, 2, 0, 4))
+
+
 def _text_lines(
     explanation: Explanation, everything: bool, *, layer: Layer | None = None, coloured: bool = True
 ) -> Iterator[RenderableType]:
     """The text as written, its words coloured by their scores; what the model did not read is dim."""
     found = explanation.gathered(layer)
     full = max((abs(word.score) for word in found), default=0.0) or 1.0
-    for segment, source in enumerate([explanation.text, *([] if explanation.pair is None else [explanation.pair])]):
+    pair = None if explanation.response is not None else explanation.pair
+    for segment, source in enumerate([explanation.text, *([] if pair is None else [pair])]):
         most = len(source) if everything else MOST_CHARACTERS
         line, end = Text(), 0
         for word in found:
@@ -121,11 +163,13 @@ def _text_lines(
         line.append(visible(source[end : max(end, most)]), "dim")
         if len(source) > max(end, most):
             line.append(f" … {len(source) - max(end, most)} more characters are not shown", "yellow")
-        yield Padding(line, (1, 2, 0 if segment == 0 and explanation.pair is not None else 1, 2))
+        yield Padding(line, (1, 2, 0 if segment == 0 and pair is not None else 1, 2))
 
 
 def _prediction(explanation: Explanation) -> Text:
     prediction = explanation.prediction
+    if explanation.response is not None:
+        return Text()
     if not prediction.probabilities:
         return Text(visible(prediction.label), style="bold")
     line = Text()

@@ -91,6 +91,14 @@ function completenessOf(run) {
     .join(", ");
 }
 
+function tokenWords(tokens) {
+  const written = tokens.filter((token) => token.written).length;
+  const special = plural(tokens.filter((token) => token.special && !token.written).length, "special one");
+  return written
+    ? `${tokens.length - written} of the prompt (${special}), ${written} of the response`
+    : `${tokens.length}, of which ${tokens.filter((token) => token.special).length} special`;
+}
+
 function drawFacts(text, chosen) {
   const model = data.models[text.entry.model];
   const { tokens } = text.pieces;
@@ -98,7 +106,7 @@ function drawFacts(text, chosen) {
     ["model", model.id],
     ["revision", model.revision ?? "not recorded"],
     ["architecture", `${model.architecture}, ${model.task.replaceAll("_", " ")}`],
-    ["tokens", `${tokens.length}, of which ${tokens.filter((token) => token.special).length} special`],
+    ["tokens", tokenWords(tokens)],
   ]);
   const each = text.runs.map((run) => {
     const name = node("h3", {}, shortened(run.about.label, 120));

@@ -23,6 +23,7 @@ function openText(index) {
       start: columns.start[at],
       end: columns.end[at],
       segment: Math.min(columns.segment[at], sources.length - 1),
+      written: entry.response !== null && columns.segment[at] === 1,
       special: columns.special?.[at] === 1,
       tokens: columns.tokens?.[at] ?? [at],
       unit,
@@ -46,15 +47,19 @@ function openText(index) {
 function openRun(run, widths) {
   const about = data.methods[run.method];
   const tables = { tokens: floats(run.scores.tokens), words: floats(run.scores.words) };
+  const outputs = run.outputs && { ...run.outputs, scores: floats(run.outputs.scores) };
   const errors = { tokens: run.errors && floats(run.errors), words: run.unitErrors && floats(run.unitErrors) };
-  return {
+  const opened = {
     ...run,
+    outputs,
+    pointed: null, // where a part of the response is pointed at: its scores
     about,
     layers: about.layers,
     meaning: about.meaning,
-    score: (layer, { unit, at }) => tables[unit][layer * widths[unit] + at],
-    error: (layer, { unit, at }) => errors[unit]?.[layer * widths[unit] + at] ?? null,
+    score: (layer, piece) => opened.pointed?.(layer, piece) ?? tables[piece.unit][layer * widths[piece.unit] + piece.at],
+    error: (layer, { unit, at }) => (opened.pointed ? null : (errors[unit]?.[layer * widths[unit] + at] ?? null)),
   };
+  return opened;
 }
 
 /** τ between two runs of a text at a step; see `_steps` in page.py. */

@@ -38,6 +38,7 @@ function showText(index) {
   hideTip();
   drawWarnings(text);
   drawLens(text);
+  drawResponse();
   if (!text.runs.length) {
     drawFacts(text, null);
     return;
@@ -55,9 +56,13 @@ function showText(index) {
   }
 }
 
+/** Blanks between the words of a prompt are no pieces of their own. */
+const isBlank = ({ start, end, segment, special }) =>
+  text.entry.response !== null && !special && !text.sources[segment].slice(start, end).join("").trim();
+
 /** Another text, or the same one cut otherwise. */
 function showPieces() {
-  every = text.pieces[state.unit];
+  every = text.pieces[state.unit].filter((piece) => !piece.written && !isBlank(piece));
   tables = text.runs.map((run) => tableOf(run, every));
   const special = every.filter((piece) => piece.special).length;
   byId("special-control").hidden = !special;
@@ -111,7 +116,9 @@ function showLayer() {
     const strongest = pieces.map((piece) => row[piece]).reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a));
     colourMark(mark, strongest, full, run.meaning.signed);
   }
-  drawDecision(text.entry, run);
+  if (text.entry.response) markParts();
+  else drawDecision(text.entry, run);
+  drawPairs(run, layer);
   drawLegend(run, layer, full, row, every, kindNow());
   drawFolded(run, row, full);
   byId("method").value = String(run.method);
@@ -121,8 +128,8 @@ function showLayer() {
   slider.disabled = run.layers.length === 1;
   slider.setAttribute("aria-valuetext", layerName(run.layers[layer]));
   byId("layer-name").textContent = layerName(run.layers[layer]);
-  byId("reading-title").textContent =
-    run.layers.length > 1 ? `The text at ${layerPhrase(run.layers[layer])}` : "The text";
+  const what = text.entry.response ? "The prompt" : "The text";
+  byId("reading-title").textContent = run.layers.length > 1 ? `${what} at ${layerPhrase(run.layers[layer])}` : what;
   drawHeading(run);
   const mine = runsInSight();
   moveNow(mine.map(layerNow), mine.indexOf(at));
@@ -155,6 +162,8 @@ function scaleNote(run, many) {
   if (state.normalise === "layer") return `Full colour is the largest score of a ${kindNow()} at each layer.`;
   if (many) return `Full colour is each method's own largest score of a ${kindNow()}.`;
   const full = fulls[chosenRun()][0];
+  if (colourSize(run) === fullSize && !run.meaning.keepProbability)
+    return `Full colour is ${number(full)}: few are stronger, and they have it too.`;
   return run.meaning.keepProbability
     ? "Full colour is 1."
     : `Full ${run.layers.length > 1 ? "colour" : "length"} is ${number(full)}, the largest score of a ${kindNow()}.`;
@@ -322,6 +331,7 @@ const SHORTCUTS = {
   w: () => setUnit(state.unit === "words" ? "tokens" : "words"),
   s: () => setSpecials(!state.specials),
   n: () => setNormalise(state.normalise === "method" ? "layer" : "method"),
+  g: () => text.entry.response && jumpToStrongest(),
   "/": () => several && byId("search").focus(),
   "?": () => byId("help").showModal(),
 };
@@ -385,6 +395,7 @@ function listen() {
   for (const ending of ["png", "svg", "csv"]) on(`save-${ending}`, "click", () => save(ending));
   document.addEventListener("keydown", onKey);
   listenToLens();
+  listenToResponse();
 
   listenToCells(
     grid,

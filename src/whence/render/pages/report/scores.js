@@ -4,24 +4,32 @@
 const tableOf = (run, pieces) => run.layers.map((_, layer) => pieces.map((piece) => run.score(layer, piece)));
 
 /** What counts as full strength in a row: the largest of a word; special tokens would often drown all others. */
-function largestOf(row, pieces) {
-  let [words, all] = [0, 0];
-  row.forEach((value, at) => {
-    all = Math.max(all, Math.abs(value));
-    if (!pieces[at].special) words = Math.max(words, Math.abs(value));
-  });
-  return words || all;
+function largestOf(row, pieces, size = largest) {
+  const words = row.filter((_, at) => !pieces[at].special).map(Math.abs);
+  return size(words) || largest(row.map(Math.abs));
 }
+
+const largest = (sizes) => sizes.reduce((a, b) => Math.max(a, b), 0);
+
+/** Full strength where one outlier must not wash out all others: 19 of 20 are below, but never a tenth of the largest. */
+function fullSize(sizes) {
+  const order = [...sizes].sort((a, b) => a - b);
+  return Math.max(order[Math.ceil(0.95 * order.length) - 1] ?? 0, largest(sizes) / 10);
+}
+
+/** How colours are scaled: of a response so that no outlier washes them out; a bar is always as long as its score. */
+const colourSize = (run) => (text.entry.response && run.layers.length > 1 ? fullSize : largest);
 
 /** Full strength at every layer. Keep probabilities are read against 1, everything else against the largest. */
 function fullOf(run, table, pieces, normalise) {
-  if (normalise === "layer") return table.map((row) => largestOf(row, pieces));
+  if (normalise === "layer") return table.map((row) => largestOf(row, pieces, colourSize(run)));
   const strongest = pieces.map((_, at) => Math.max(...table.map((row) => Math.abs(row[at]))));
-  return table.map(() => (run.meaning.keepProbability ? 1 : largestOf(strongest, pieces)));
+  return table.map(() => (run.meaning.keepProbability ? 1 : largestOf(strongest, pieces, colourSize(run))));
 }
 
 /** What counts as full strength in the text, which is read one layer at a time. */
-const fullInText = (run, row, pieces) => (run.meaning.keepProbability ? 1 : largestOf(row, pieces));
+const fullInText = (run, row, pieces) =>
+  run.meaning.keepProbability ? 1 : largestOf(row, pieces, text.entry.response ? fullSize : largest);
 
 /** How far bars reach below and above zero in a whole map, as shares of full strength, so that zero stands still. */
 function reachOf(run, table, full) {

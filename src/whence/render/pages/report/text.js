@@ -48,9 +48,15 @@ function marksOf(pieces, segment, source) {
 /** Draw the sources, not yet coloured; returns a pair for every mark: the element and the indices of its pieces. */
 function drawSources(element, text, pieces, specials) {
   const drawn = [];
-  const blocks = text.sources.map((source, segment) => {
+  const prompt = text.entry.response !== null; // the response stands by itself
+  const blocks = (prompt ? text.sources.slice(0, 1) : text.sources).map((source, segment) => {
     const block = node("p", { class: "source", dir: "auto" });
     let done = 0;
+    /** What is no piece: blanks, and of a chat what the template wrote. */
+    const between = (start, end) =>
+      prompt && source.slice(start, end).join("").trim()
+        ? [node("span", { class: "template" }, ...stretch(text, segment, start, end))]
+        : stretch(text, segment, start, end);
     const chips = pieces
       .map((piece, at) => ({ piece, at }))
       .filter(({ piece }) => specials && piece.special && piece.segment === segment);
@@ -62,11 +68,15 @@ function drawSources(element, text, pieces, specials) {
     for (const mark of marksOf(pieces, segment, source)) {
       while (chips.length && chips[0].piece.start <= mark.start && chips[0].at < mark.pieces[0])
         block.append(chip(chips.shift()));
-      block.append(...stretch(text, segment, done, mark.start));
+      block.append(...between(done, mark.start));
       const made = node("span", { class: "mark" }, ...stretch(text, segment, mark.start, mark.end));
       drawn.push([made, mark.pieces]);
       block.append(made);
       done = mark.end;
+    }
+    if (prompt) {
+      block.append(...between(done, source.length), ...chips.map(chip));
+      return [block];
     }
     const mine = text.pieces.tokens.filter((token) => token.segment === segment && !token.special);
     const read = mine.reduce((last, token) => Math.max(last, token.end), done);

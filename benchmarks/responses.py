@@ -1,0 +1,167 @@
+"""Explaining what a decoder wrote: whence beside captum's LLM attribution, equal scores first, then seconds.
+
+    python benchmarks/responses.py --model FOLDER --out benchmarks/results/responses-cpu.json
+
+Every package explains the same token ids of one prompt and one response, with the same baseline where there is one, and
+its scores of every response token are compared with whence's, so that no ratio is won by computing something else.
+captum's leave-one-out runs token by token (its default) and with the whole response in one pass, always with
+`use_cached_outputs=False`: with its default cache, what it says after the first token of a response is wrong. What
+others keep running on the machine is written beside the seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import whence
+from whence.embedded import reviews
+from whence.models.inputs import Encoding
+from whence.models.layered import LayeredModel
+from whence.models.responses import generate, responding
+
+Table = np.ndarray  # axes (response token, prompt token)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="a folder or a hub id of a decoder")
+    parser.add_argument("--prompt-tokens", type=int, default=200)
+    parser.add_argument("--response-tokens", type=int, default=30)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(options.threads)
+    model = whence.load(options.model)
+    prompt = model.encode(" ".join(review["text"] for review in reviews())).ids[: options.prompt_tokens]
+    response = generate(model, prompt, max_new_tokens=options.response_tokens)
+    encoding = responding(model).encode_response(prompt, response)
+    rows = []
+    for method, (ours, *peers) in CONTESTS.items():
+        mine, seconds = timed(ours, model, encoding)
+        for package, name, peer in peers:
+            row: dict[str, Any] = {"method": method, "package": package, "setting": name, "whence_seconds": seconds}
+            theirs, others = timed(peer, model, encoding)
+            far = float(np.abs(theirs - mine).max() / np.abs(mine).max())
+            rows.append({**row, "seconds": others, "ratio": others / seconds, "relative_difference": far})
+            ratio = f"{others:8.2f} s / {seconds:6.2f} s = {others / seconds:6.1f}x"
+            print(f"{method:18} {package} {name:22} {ratio}  apart by {far:.1e}")
+    if options.out:
+        write(options, rows, len(prompt), len(response))
+
+
+def timed(
+    run: Callable[[LayeredModel, Encoding], Table], model: LayeredModel, encoding: Encoding
+) -> tuple[Table, float]:
+    started = time.perf_counter()
+    found = run(model, encoding)
+    return found, time.perf_counter() - started
+
+
+def write(options: argparse.Namespace, rows: list[dict[str, Any]], prompt: int, response: int) -> None:
+    report = {
+        "rows": rows,
+        "model": Path(options.model).name,
+        "settings": {"prompt_tokens": prompt, "response_tokens": response},
+        "hardware": f"{platform.machine()}, {options.threads} threads",
+        "others_running": os.getloadavg()[0],
+        "versions": {name: version(name) for name in ("torch", "transformers", "captum", "whence")},
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def explained(model: LayeredModel, encoding: Encoding, method: str, **settings: Any) -> Table:
+    first = encoding.response.start
+    found = whence.explain(
+        model, encoding.ids[:first], method, response=encoding.ids[first:], layers="embeddings", **settings
+    )
+    assert found.outputs is not None
+    return found.outputs.scores[:, 0, :first]
+
+
+def baseline_of(model: LayeredModel) -> int:
+    """An ordinary token, the same for all: that of " the", or any other of the vocabulary."""
+    return model.tokenizer.id_of("Ġthe") or 5
+
+
+def leave_one_out(model: LayeredModel, encoding: Encoding) -> Table:
+    return explained(model, encoding, "leave_one_out", baseline=baseline_of(model), special=True)
+
+
+def gradient_x_input(model: LayeredModel, encoding: Encoding) -> Table:
+    return explained(model, encoding, "gradient_x_input")
+
+
+def captum_leave_one_out(model: LayeredModel, encoding: Encoding, *, forward_in_tokens: bool) -> Table:
+    from captum.attr import FeatureAblation, LLMAttribution
+
+    attribution = LLMAttribution(FeatureAblation(model.module), tokenizer_of(model))
+    found = attribution.attribute(
+        captum_input(model, encoding),
+        target=torch.tensor(encoding.ids[encoding.response.start :]),
+        use_cached_outputs=False,
+        forward_in_tokens=forward_in_tokens,
+    )
+    return np.asarray(found.token_attr)
+
+
+def captum_gradient_x_input(model: LayeredModel, encoding: Encoding) -> Table:
+    from captum.attr import LayerGradientXActivation, LLMGradientAttribution
+
+    words: Any = model.stack.embedding
+    attribution = LLMGradientAttribution(LayerGradientXActivation(model.module, words), tokenizer_of(model))
+    found = attribution.attribute(
+        captum_input(model, encoding), target=torch.tensor(encoding.ids[encoding.response.start :])
+    )
+    return np.asarray(found.token_attr)
+
+
+def captum_input(model: LayeredModel, encoding: Encoding) -> Any:
+    """The ids themselves as captum's interpretable input: it would tokenise a text again."""
+    from captum.attr import TextTokenInput
+
+    made = TextTokenInput("a", tokenizer_of(model), baselines=baseline_of(model))
+    ids = torch.tensor([encoding.ids[: encoding.response.start]])
+    made.inp_tensor, made.itp_tensor, made.itp_mask = ids, ids, None
+    made.values = [str(number) for number in ids[0].tolist()]
+    made.n_itp_features = ids.shape[1]
+    return made
+
+
+def tokenizer_of(model: LayeredModel) -> Any:
+    return model.tokenizer.tokenizer  # type: ignore[attr-defined]
+
+
+def whole_response(model: LayeredModel, encoding: Encoding) -> Table:
+    return captum_leave_one_out(model, encoding, forward_in_tokens=False)
+
+
+def token_by_token(model: LayeredModel, encoding: Encoding) -> Table:
+    return captum_leave_one_out(model, encoding, forward_in_tokens=True)
+
+
+CONTESTS: dict[str, tuple[Any, ...]] = {
+    "gradient x input": (gradient_x_input, ("captum", "LLMGradientAttribution", captum_gradient_x_input)),
+    "leave-one-out": (
+        leave_one_out,
+        ("captum", "response in one pass", whole_response),
+        ("captum", "token by token", token_by_token),
+    ),
+}
+
+
+if __name__ == "__main__":
+    main()
