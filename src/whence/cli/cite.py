@@ -53,7 +53,7 @@ def cite(
         texts = read_documents(documents)
         loaded = load_model(model, None, revision, trust=trust)
         found = cite_answer(
-            loaded, question, texts, answer=answer, method=method, sources=sources,  # type: ignore[arg-type]
+            loaded, question, texts, answer=answer, method=method, sources=sources,
             budget="auto" if budget == "auto" else int(budget), max_new_tokens=max_new_tokens, seed=seed,
             batch_tokens=batch_tokens,
         )  # fmt: skip
