@@ -175,7 +175,7 @@ def package(records: Sequence[Record]) -> Iterator[str]:
         "of both documents. Its mixed precision was switched off."
         + (f" Where ids are the same, log-probabilities differ by {max(chances):.1e} at most" if chances else "")
         + (f", scores by {max(scores):.1e}" if scores else "")
-        + f". Of its own log-probabilities whence's Lasso makes the same scores to {lassos:.1e} (its Lasso stops earlier)."
+        + f". Of its own log-probabilities whence's Lasso makes the same scores to {lassos:.1e}: its own stops earlier."
     )
 
 
