@@ -78,7 +78,7 @@ def run(script: str, *arguments: object) -> str:
 @pytest.mark.skipif(not HAS_PACKAGE, reason="context-cite is not installed: pip install --no-deps context-cite==0.0.4")
 def test_the_package_of_the_authors_gives_the_same(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
-    from package import Package
+    from package import Package  # type: ignore[import-not-found]
 
     question, n_ablations = "Why?", 24
     prompt = sourced_prompt(question, {"1": "She made a film. It was dull. They say it is long. The end was sad."})
