@@ -78,7 +78,7 @@ def run(script: str, *arguments: object) -> str:
 @pytest.mark.skipif(not HAS_PACKAGE, reason="context-cite is not installed: pip install --no-deps context-cite==0.0.4")
 def test_the_package_of_the_authors_gives_the_same(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
-    from package import Package
+    from package import Package  # type: ignore[import-not-found]
 
     question, n_ablations = "Why?", 24
     prompt = sourced_prompt(question, {"1": "She made a film. It was dull. They say it is long. The end was sad."})
@@ -88,12 +88,11 @@ def test_the_package_of_the_authors_gives_the_same(model: Path, monkeypatch: pyt
     whole = (np.arange(len(answer.encoding.response)),)
     ablations = answer.ablations()
     assert (package.sets == drawn_as_context_cite(n_ablations, 4)).all()
-    some = package.sets.any(axis=1)  # of none it keeps a space that we delete
+    assert package.sets.any(axis=1).all()  # of none it keeps a space that whence deletes
     own = ablations.log_probabilities(package.sets).sum(axis=1)
-    np.testing.assert_allclose(package.log_probabilities()[some], own[some], atol=1e-4)
-    if some.all():
-        found = SCORES["context_cite"](ablations, whole, n_ablations, 0)
-        np.testing.assert_allclose(package.scores(n_ablations), found.scores[0], atol=1e-3)
+    np.testing.assert_allclose(package.log_probabilities(), own, atol=1e-4)
+    found = SCORES["context_cite"](ablations, whole, n_ablations, 0)
+    np.testing.assert_allclose(package.scores(n_ablations), found.scores[0], atol=1e-3)
 
 
 def test_the_experiment_runs_resumes_and_writes_its_page(model: Path, data: Path, tmp_path: Path) -> None:

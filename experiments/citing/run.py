@@ -30,7 +30,7 @@ from whence.citing.designs import drawn_as_context_cite
 from whence.citing.documents import sourced_prompt
 from whence.citing.one_pass import ONE_PASS
 from whence.citing.scoring import SCORES, SourceScores, balanced, settled_scores
-from whence.citing.surrogate import logit_of
+from whence.citing.surrogate import lasso, logit_of
 from whence.metrics.additivity import linear_datamodeling_score
 
 BUDGETS = (16, 32, 64, 128, 256)
@@ -155,6 +155,8 @@ def _package(
     alike = np.array(same) & (package.response_ids == ids[first:].tolist())
     apart = np.abs(package.log_probabilities() - own)
     budgets = [budget for budget in BUDGETS if budget <= options.package]
+    n_answer = len(package.response_ids)
+    worths = logit_of(package.log_probabilities().astype(float)) / n_answer
     for budget in budgets:
         enter(f"context-cite 0.0.4 {budget}", package.scores(budget), budget)
     return {
@@ -162,6 +164,10 @@ def _package(
         "same_response": package.response_ids == ids[first:].tolist(),
         "same_prompts": float(np.mean(same)),
         "largest_difference_of_log_p": float(apart[alike].max()) if alike.any() else None,
+        "largest_difference_of_lasso": max(
+            float(np.abs(package.scores(budget) - n_answer * lasso(package.sets[:budget], worths[:budget])).max())
+            for budget in budgets
+        ),
         "largest_difference_of_scores": {
             str(budget): float(np.abs(package.scores(budget) - found[f"context_cite {budget}"].scores[0]).max())
             for budget in budgets

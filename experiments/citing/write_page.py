@@ -66,8 +66,8 @@ def opening() -> Iterator[str]:
     yield from bullet(
         "`balanced` asks about pairs of a set and all that is not in it, in blocks in which every two sources are "
         "together as often as apart (a Hadamard matrix and its complement), and fits least squares to the differences. "
-        "What two sources do together then drops out. It needs a whole block, twice as many sets as sources or a little more; "
-        "with less it does what `context_cite` does."
+        "What two sources do together then drops out. It needs a whole block, twice as many sets as sources or a "
+        "little more; with less it does what `context_cite` does."
     )
     yield from bullet("With few sources a budget can be more than all sets there are; none is asked twice.")
 
@@ -166,13 +166,16 @@ def package(records: Sequence[Record]) -> Iterator[str]:
     scores = [value for run in runs for value in run["largest_difference_of_scores"].values()]
     chances = [run["largest_difference_of_log_p"] for run in runs if run["largest_difference_of_log_p"] is not None]
     same = np.mean([run["same_prompts"] for run in runs])
+    lassos = max(run["largest_difference_of_lasso"] for run in runs)
     yield from bullet(
         f"The package on {len(runs)} texts: {100 * same:.1f} % of its ablated prompts have the same token ids as "
         f"whence's deletions, and so have {sum(run['same_response'] for run in runs)} of its answers, which it cuts "
-        "into tokens again. It differs where no source is left (it keeps the space before the first) and where the first "
-        "document is gone altogether (a space before the next). Its mixed precision was switched off."
+        "into tokens again. It differs where no source is left (it keeps the space before the first), and between "
+        "documents: a blank line goes with the sentence behind it, whereas whence keeps it as long as anything is left "
+        "of both documents. Its mixed precision was switched off."
         + (f" Where ids are the same, log-probabilities differ by {max(chances):.1e} at most" if chances else "")
-        + (f", scores of all budgets by {max(scores):.1e} (its Lasso stops earlier)." if scores else ".")
+        + (f", scores by {max(scores):.1e}" if scores else "")
+        + f". Of its own log-probabilities whence's Lasso makes the same scores to {lassos:.1e}: its own stops earlier."
     )
 
 

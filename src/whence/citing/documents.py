@@ -121,9 +121,9 @@ class SourcedPrompt:
     ) -> Bool[np.ndarray, "set token"]:
         """The tokens of this prompt, given by their characters, that are left where only these sources are.
 
-        A token belongs to the source in which its first visible character is. Space between two sources that are left
-        stays, of the same document that before the second, of two documents that before the second document; all
-        other space between sources goes.
+        A token belongs to the source in which its first visible character is, or the space that it is. Between two
+        sources that are left, space stays: of the same document that before the second, of two documents that before
+        the second document. All other space between sources goes.
         """
         owner, gap = self._owners(tokens)
         kept = np.ones((len(sets), len(tokens)), dtype=bool)
@@ -143,12 +143,13 @@ class SourcedPrompt:
             if span is None or span[0] >= ends[-1] or span[1] <= starts[0]:
                 continue
             piece = self.text[span[0] : span[1]]
-            first = span[0] + len(piece) - len(piece.lstrip())
-            source = int(np.searchsorted(ends, first, side="right"))
-            if first >= span[1]:
-                gap[position] = source
-            elif source < len(ends) and starts[source] <= first:
+            unseen = len(piece) - len(piece.lstrip())
+            place = span[0] + (unseen if unseen < len(piece) else 0)
+            source = int(np.searchsorted(ends, place, side="right"))
+            if source < len(ends) and starts[source] <= place:
                 owner[position] = source
+            elif unseen == len(piece):
+                gap[position] = source
         return owner, gap
 
     def _gaps_left(self, sets: Bool[np.ndarray, "set source"]) -> Bool[np.ndarray, "set source"]:
