@@ -39,7 +39,7 @@ def first_screen(found: Mapping[str, Any], figures: Path, page: Path, appendix: 
 def meaning() -> list[str]:
     points = (
         "On sentences a mask costs answers: read it beside its agreement with the unmasked model.",
-        "For the fewest sufficient words of one sentence, REINFORCE with its multiplier is as good or better.",
+        "For the fewest sufficient words of one sentence, REINFORCE is as good or better.",
         "The printed settings collapse on this model: keep whence's recipe and look for collapsed layers.",
     )
     return [line for point in points for line in bullet(point)]

@@ -60,9 +60,7 @@ def first_screen(results: Results, figures: str, appendix: str) -> str:
         "",
         *claims_table(claims(results, data)),
         "",
-        *paragraph(
-            f"{RULE} A cell is a set, encoder and attention; intervals are over cells, each the mean of its seeds."
-        ),
+        *paragraph(f"{RULE} Intervals are over cells (set, encoder, attention), each the mean of its seeds."),
         "",
         shown,
         "",
