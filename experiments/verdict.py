@@ -12,9 +12,8 @@ Asks = Literal["> 0", "< 0", "at least", "at most", "about"]
 Verdict = Literal["reproduced", "not reproduced", "reversed", "not tried"]
 
 RULE = (
-    "The rule: “> 0” and “< 0” are *reproduced* if the whole 95 % interval lies on that side of 0, *reversed* if on "
-    "the other; “at least”, “at most” and “about” are *reproduced* if the interval reaches the paper's number; else "
-    "*not reproduced*."
+    "The rule: “> 0” and “< 0” are *reproduced* if the whole 95 % interval lies there, *reversed* if on the other side "
+    "of 0; “at least”, “at most” and “about” are *reproduced* if it reaches the paper's number; else *not reproduced*."
 )
 HEAD = ("claim", "paper", "here", "verdict")
 
@@ -84,4 +83,4 @@ def verdict(paper: float, asks: Asks, here: Interval) -> Verdict:
 def claims_table(claims: Iterable[Claim]) -> list[str]:
     """The rows as Markdown."""
     rows = [HEAD, ("---",) * len(HEAD), *(claim.cells() for claim in claims)]
-    return [f"| {' | '.join(row)} |" for row in rows]
+    return [f"|{'|'.join(row)}|" for row in rows]

@@ -117,10 +117,10 @@ def test_overlaps_are_consistent(work: Path) -> None:
 
 def test_the_first_screen_judges_the_claims(work: Path) -> None:
     page = (work / "page.md").read_text()
-    assert page.index("kept decodable") < page.index("| claim |") < page.index("## What this means for you")
+    assert page.index("kept decodable") < page.index("|claim|") < page.index("## What this means for you")
     row = next(each for each in results(work, "sst2-games")["differences"] if each["rival"] == "Grad-CAM l0")
-    assert f"{row['mean']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]; n = 3, 1 seed, half of dev |" in page
-    assert "| any of this on an ordinary fine-tuning | – | – | not tried |" in page
+    assert f"{row['mean']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]; n = 3, 1 seed, half of dev|" in page
+    assert "|any of this on an ordinary fine-tuning|–|–|not tried|" in page
 
 
 def test_the_page_holds_the_numbers(work: Path) -> None:

@@ -320,13 +320,11 @@ def appendix_of(page: Path) -> str:
 def test_the_first_screen_judges_the_claims(folders: dict[str, Path]) -> None:
     page = folders["page"].read_text()
     change = results_of(folders, "sst")["test"]["recipes"]["hidden"]["mean"]["macro_f1_change"]["value"]
-    assert f"| at least +1.0 | {100 * change:+.1f} [" in page, "on test"
+    assert f"|at least +1.0|{100 * change:+.1f} [" in page, "on test"
     kept = results_of(folders, "squad")["input"]["answers_kept"]["0.5"]["all_layers"]
-    assert (
-        f"| at least 0.94 | {kept['value']:.2f} [{kept['low']:.2f}, {kept['high']:.2f}]; n = 4, 1 seed, dev |" in page
-    )
+    assert f"|at least 0.94|{kept['value']:.2f} [{kept['low']:.2f}, {kept['high']:.2f}]; n = 4, 1 seed, dev|" in page
     assert "gaps" not in page, "a control is no reproduction"
-    assert page.index("| claim |") < page.index("![") < page.index("## What this means for you")
+    assert page.index("|claim|") < page.index("![") < page.index("## What this means for you")
 
 
 def test_the_appendix_holds_the_numbers(folders: dict[str, Path]) -> None:
@@ -362,9 +360,9 @@ def test_sections_of_other_files_appear_with_them(folders: dict[str, Path]) -> N
     assert "table2.py --model gru --data-dir DATA --limit 5 --budget 100 --seeds 0" in page
     assert "- DiffMask: margin 0.1, steps 500" in page
     assert "## Five-class SST" not in page
-    row = next(line for line in first.read_text().splitlines() if line.startswith("| Table 2, GRU"))
-    assert row.endswith("| not reproduced |")
-    assert "| +8.0, > 0 | -2.0 [" in row
+    row = next(line for line in first.read_text().splitlines() if line.startswith("|Table 2, GRU"))
+    assert row.endswith("|not reproduced|")
+    assert "|+8.0, > 0|-2.0 [" in row
     assert "n = 4, 1 seed, dev" in row, "one sentence was not solved"
 
 

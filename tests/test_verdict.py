@@ -54,7 +54,7 @@ def test_a_row_is_judged_by_the_numbers_it_prints() -> None:
     assert Claim("one less the other", 0.5, "> 0", here).cells()[3] == "reproduced", "with two digits 0.04 is not 0"
     untried = Claim("on an ordinary model", None, None, None, why_not="no such model was trained")
     assert untried.cells() == ["on an ordinary model", "–", "no such model was trained", "not tried"]
-    assert claims_table([untried])[0] == "| claim | paper | here | verdict |"
+    assert claims_table([untried])[0] == "|claim|paper|here|verdict|"
 
 
 def test_seeds_widen_an_interval() -> None:

@@ -18,8 +18,8 @@ from wording import TITLES, bullet, link, paragraph
 from whence.metrics.many_comparisons import holm
 
 TRAINING = Path(__file__).parents[2] / "training" / "results.json"
-SPLIT = {"sst2": "half of dev", "ag_news": "half of 1,000 of test"}
-WHOLE = {"sst2": "dev", "ag_news": "1,000 of test"}
+SPLIT = {"sst2": "half of dev", "ag_news": "half of a test sample"}
+WHOLE = {"sst2": "dev", "ag_news": "test sample"}
 GAMES: dict[str, tuple[int, Asks]] = {"revealing": (0, "> 0"), "hiding": (1, "< 0")}
 N_TEST = 7_600  # of AG News
 SAME_LAYER = "the undecoded score at the same layer"
@@ -91,7 +91,7 @@ def _games(name: str, found: Mapping[str, Any]) -> list[Claim]:
     for game, (column, asks) in GAMES.items():
         row = rows.get(("the undecoded score at layer 0", game))
         if row is not None:
-            words = f"{TITLES[name]}, {game}: decoded − undecoded at layer 0"
+            words = f"{TITLES[name]}, {game}: decoded − layer 0"
             claims.append(_claim(words, best[column] - theirs["Grad-CAM l0"][column], asks, row, SPLIT[name]))
     row = rows.get(("the best of the packages' explainers", "hiding"))
     if row is not None and "Shapely" in theirs and row["rival"].startswith("Shapley"):
@@ -123,7 +123,7 @@ def _overlap(name: str, found: Mapping[str, Any]) -> list[Claim]:
     shares = {each: 100 * sum(row) / (50 * len(row)) for each, row in counts.items()}
     theirs = shares.pop("Decoded") - min(shares.values())
     number = Interval(*(100 * each for each in ours))
-    words = f"{TITLES[name]}, overlap of classes: decoded − lowest rival, points"
+    words = f"{TITLES[name]}, overlap: decoded − lowest rival"
     return [Claim(words, theirs, "< 0", Here(number, found["n_texts"], 1, WHOLE[name], note=lowest), digits=1)]
 
 

@@ -99,7 +99,7 @@ def _five_classes(found: Mapping[str, Any]) -> list[Claim]:
         masked = f"{percent(got[reading]['masked']['value'])} masked"
         claims.append(
             Claim(
-                f"five-class SST: change in macro-F1, {there['masked']} % of {words} masked",
+                f"SST: change in macro-F1, {there['masked']} % of {words} masked",
                 there["masked_f1"] - paper.SST_F1["unmasked"],
                 "at least",
                 Here(number, own["test"]["n_texts"], n_seeds, "test", note=masked),
@@ -147,7 +147,7 @@ def _digits(found: Mapping[str, Any]) -> list[Claim]:
         ]
         claims.append(
             Claim(
-                f"counting digits: {measure.upper()} to the truth, best rival − DiffMask",
+                f"digits: {measure.upper()} to the truth, best rival − DiffMask",
                 min(theirs[name] for name in RIVALS) - theirs["DiffMask, hidden"],
                 "> 0",
                 Here(

@@ -42,16 +42,16 @@ def claims(results: Results, data: Sequence[str], *, uniform: bool = True) -> li
         return Claim(words, theirs, asks, here)
 
     return [
-        judged("Figure 1: τ of attention with gradients, states − inputs", "> 0", _levels(results, data, "g")),
-        judged("Figure 4: the same with leave-one-out", "> 0", _levels(results, data, "D")),
-        judged("τ with gradients at states, sparsemax − softmax", "> 0", _sparser(results, data, ("g_h",), _taus)),
-        judged("the same as shares of what ties leave", "> 0", _sparser(results, data, ("g_h",), _shares)),
+        judged("Figure 1: τ with gradients, states − inputs", "> 0", _levels(results, data, "g")),
+        judged("Figure 4: leave-one-out", "> 0", _levels(results, data, "D")),
+        judged("τ at states, sparsemax − softmax", "> 0", _sparser(results, data, ("g_h",), _taus)),
+        judged("the same, share of what ties leave", "> 0", _sparser(results, data, ("g_h",), _shares)),
         judged("Figure 3: τ with inputs, sparsemax − softmax", "< 0", _sparser(results, data, ("g_x", "D_x"), _taus)),
         judged("Table 1: entropy of influence, sparsemax − softmax", "< 0", _influence(results, data)),
         _sweep(results, data),
         Claim(
-            "Table 5: unfrozen adversaries keep more accuracy than frozen ones", None, None, None,
-            why_not="one seed; bases trained anew, stopped early",
+            "Table 5: unfrozen adversaries keep more accuracy than frozen", None, None, None,
+            why_not="one seed, bases trained anew",
         ),
     ]  # fmt: skip
 
