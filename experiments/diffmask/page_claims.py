@@ -94,8 +94,8 @@ def _five_classes(found: Mapping[str, Any]) -> list[Claim]:
     for kind, reading, words in (("input", "top", "inputs"), ("hidden", "mean", "hidden states")):
         got, there = own["test"]["recipes"][kind], paper.SST_F1[kind]
         change, n_seeds = got[reading]["macro_f1_change"], got["n_seeds"]
-        ends = (POINTS * change[key] for key in ("value", "low", "high"))
-        number = with_seeds(*ends, None if change.get("sd") is None else POINTS * change["sd"], n_seeds)
+        value, low, high = (POINTS * change[key] for key in ("value", "low", "high"))
+        number = with_seeds(value, low, high, None if change.get("sd") is None else POINTS * change["sd"], n_seeds)
         masked = f"{percent(got[reading]['masked']['value'])} masked"
         claims.append(
             Claim(

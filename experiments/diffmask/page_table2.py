@@ -61,7 +61,8 @@ def scored(own: Mapping[str, Any], name: str, measure: str) -> Interval:
     row = own["rows"][name]
     each = row.get("each_seed", {}).get(measure, [])
     sd = float(np.std(each, ddof=1)) if len(each) > 1 else None
-    return with_seeds(row[measure], *row["confidence_intervals_95"][measure], sd, len(each), within=(0, 100))
+    low, high = row["confidence_intervals_95"][measure]
+    return with_seeds(row[measure], low, high, sd, len(each), within=(0, 100))
 
 
 def not_empty(own: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
