@@ -220,6 +220,7 @@ def test_the_committed_record_of_three_seeds() -> None:
     assert table["DiffMask, hidden"]["js"] <= 0.01
     assert table["erasure, one-hot"]["kl"] is None
     assert table["erasure, one-hot"]["js"] == pytest.approx(0.26, abs=0.01)
+    assert record["seconds"] <= 600
     for name, row in table.items():
         for metric in ("kl", "js"):
             if row[metric] is not None:
