@@ -1,4 +1,4 @@
-"""Intervals of numbers that rest on several texts and several seeds, where records keep summaries and not every text."""
+"""Intervals of numbers that rest on several texts and seeds, where records keep summaries and not every text."""
 
 from __future__ import annotations
 

@@ -12,23 +12,26 @@ Asks = Literal["> 0", "< 0", "at least", "at most", "about"]
 Verdict = Literal["reproduced", "not reproduced", "reversed", "not tried"]
 
 RULE = (
-    "One rule for all rows: a claim “> 0” or “< 0” is *reproduced* if the whole 95 % interval lies on that side of 0 and "
-    "*reversed* if it lies on the other, “at least”, “at most” and “about” are *reproduced* if the interval reaches the "
-    "paper's number, all else is *not reproduced*; on test where that was measured."
+    "The rule: “> 0” and “< 0” are *reproduced* if the whole 95 % interval lies there, *reversed* if on the other side "
+    "of 0; “at least”, “at most” and “about” are *reproduced* if it reaches the paper's number; else *not reproduced*."
 )
 HEAD = ("claim", "paper", "here", "verdict")
 
 
 @dataclass(frozen=True)
 class Here:
-    """What was measured: a number with its interval, on how many of what, with how many seeds, on which part."""
+    """What was measured: a number with its interval, on how many texts or what `of` says, with seeds, on which part."""
 
     number: Interval
     n: int
-    of: str
-    seeds: str
+    seeds: int | str
     split: str
+    of: str = ""
     note: str = ""
+
+    def __str__(self) -> str:
+        seeds = "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
+        return f"n = {self.n:,}{self.of and ' ' + self.of}, {seeds}, {self.split}{self.note and '; ' + self.note}"
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,10 @@ class Claim:
     def cells(self) -> list[str]:
         """The row; its verdict follows from the numbers as they are printed."""
         if self.here is None or self.asks is None or self.paper is None:
-            return [self.words, "–" if self.paper is None else self._paper(), self.why_not or "–", "not tried"]
+            return [self.words, "–" if self.paper is None else self._paper(), self.why_not, "not tried"]
         shown = Interval(*(round(each, self.digits) + 0.0 for each in self.here.number))
         value, low, high = (self._number(each) for each in shown)
-        note = f"; {self.here.note}" if self.here.note else ""
-        here = (
-            f"{value} [{low}, {high}]; n = {self.here.n:,} {self.here.of}, {self.here.seeds}, {self.here.split}{note}"
-        )
+        here = f"{value} [{low}, {high}]; {self.here}"
         return [self.words, self._paper(), here, verdict(round(self.paper, self.digits), self.asks, shown)]
 
     def _paper(self) -> str:
@@ -83,4 +83,4 @@ def verdict(paper: float, asks: Asks, here: Interval) -> Verdict:
 def claims_table(claims: Iterable[Claim]) -> list[str]:
     """The rows as Markdown."""
     rows = [HEAD, ("---",) * len(HEAD), *(claim.cells() for claim in claims)]
-    return [f"| {' | '.join(row)} |" for row in rows]
+    return [f"|{'|'.join(row)}|" for row in rows]

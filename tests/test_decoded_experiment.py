@@ -109,14 +109,22 @@ def test_overlaps_are_consistent(work: Path) -> None:
         counts = [len(tokens) for tokens in facts["shared"].values()]
         assert len(counts) == 6
         assert facts["counts"][found["ks"].index(50)] == sum(counts)
-        assert 0 <= facts["low"] <= facts["high"] <= 1
+        assert 0 <= facts["low"] <= facts["middle"] <= facts["high"] <= 1
     example = results(work, "sst2-overlap")["examples"][0]
     assert example["words"] == ["unflinchingly", "bleak", "and", "desperate"]
     assert all(len(scores) == 4 for scores in example["scores"].values())
 
 
-def test_the_page_holds_the_numbers(work: Path) -> None:
+def test_the_first_screen_judges_the_claims(work: Path) -> None:
     page = (work / "page.md").read_text()
+    assert page.index("kept decodable") < page.index("|claim|") < page.index("## What this means for you")
+    row = next(each for each in results(work, "sst2-games")["differences"] if each["rival"] == "Grad-CAM l0")
+    assert f"{row['mean']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]; n = 3, 1 seed, half of dev|" in page
+    assert "|any of this on an ordinary fine-tuning|–|–|not tried|" in page
+
+
+def test_the_page_holds_the_numbers(work: Path) -> None:
+    page = (work / "page_appendix.md").read_text()
     for name in ("sst2", "ag_news"):
         found = results(work, f"{name}-games")
         for called in ("Random", "Simple (AllenNLP)", "Decoded Grad-CAM l3"):

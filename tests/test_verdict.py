@@ -12,8 +12,8 @@ from scipy.stats import kendalltau, ttest_1samp
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 
-from intervals import Interval, centred, difference, of_rank_correlation, over, with_seeds  # noqa: E402
-from verdict import Asks, Claim, Here, claims_table, verdict  # noqa: E402
+from intervals import Interval, centred, difference, of_rank_correlation, over, with_seeds
+from verdict import Asks, Claim, Here, claims_table, verdict
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_rule_refuses_what_cannot_be() -> None:
 
 
 def test_a_row_is_judged_by_the_numbers_it_prints() -> None:
-    here = Here(Interval(0.2, 0.04, 0.4), 12, "cells", "3 seeds", "test", "with a note")
+    here = Here(Interval(0.2, 0.04, 0.4), 12, 3, "test", of="cells", note="with a note")
     barely = Claim("one less the other", 0.5, "> 0", here, digits=1)
     assert barely.cells()[1:] == [
         "+0.5, > 0", "+0.2 [+0.0, +0.4]; n = 12 cells, 3 seeds, test; with a note", "not reproduced"
@@ -54,7 +54,7 @@ def test_a_row_is_judged_by_the_numbers_it_prints() -> None:
     assert Claim("one less the other", 0.5, "> 0", here).cells()[3] == "reproduced", "with two digits 0.04 is not 0"
     untried = Claim("on an ordinary model", None, None, None, why_not="no such model was trained")
     assert untried.cells() == ["on an ordinary model", "–", "no such model was trained", "not tried"]
-    assert claims_table([untried])[0] == "| claim | paper | here | verdict |"
+    assert claims_table([untried])[0] == "|claim|paper|here|verdict|"
 
 
 def test_seeds_widen_an_interval() -> None:

@@ -11,6 +11,8 @@ from whence.metrics.many_comparisons import holm
 GAME_WORDS = ("revealing", "hiding")
 RANKED = ("package", "sane")
 SURE = 0.05
+ZERO = ("Smooth (AllenNLP)",)
+"""Explainers whose scores are zero by construction: features of a gradient sum to zero below a LayerNorm."""
 SAID = {"better": "better than", "worse": "worse than", "not told apart": "not told apart from"}
 
 
@@ -118,14 +120,15 @@ def _overlap(overlaps: dict[str, Any]) -> list[str]:
     ours = methods[chosen]["overlap"]
     others = {
         name: each["overlap"] for name, each in methods.items()
-        if each["overlap"] is not None and not name.startswith(("Decoded", "Grad-CAM l"))
+        if each["overlap"] is not None and not name.startswith(("Decoded", "Grad-CAM l")) and name not in ZERO
     }  # fmt: skip
-    lower = sorted(name for name, value in others.items() if value < ours)
+    lower = sorted(name for name, value in others.items() if value <= ours)
     base = f"Its first {overlaps['k']} tokens of two classes overlap by {ours:.1%}"
     if not others:
         return [f"{base}."]
     if not lower:
-        as_low = sorted(name for name, value in others.items() if value == ours)
-        company = f"; as low are {', '.join(as_low)}" if as_low else ""
-        return [f"{base}, and those of no other explainer by less{company}."]
-    return [f"{base}; lower are {', '.join(lower)} ({len(lower)} of {len(others)})."]
+        return [f"{base}, and those of no other explainer by as little."]
+    return [
+        f"{base}; no more do {', '.join(lower)} ({len(lower)} of {len(others)}): the paper's contrast in overlap is "
+        "not found here."
+    ]

@@ -29,7 +29,8 @@ def section_games(name: str, found: dict[str, Any], figures: Path, out: Path) ->
         *paragraph(f"""Area under the curve of accuracy against gold labels. *Revealing* should be high, *hiding* low. A
         hidden token is masked and removed from attention; special tokens stay. Random: the mean of
         {found["random_orders"]} orders. A text is without an order if all its scores are equal: then its tokens go in
-        the order of the text."""),
+        the order of the text. “Smooth (AllenNLP)” has none anywhere: the features of a gradient below a LayerNorm sum
+        to zero, whatever the text. n = {found["n_texts"]:,}, one model."""),
         "",
         "| explainer | paper: revealing | paper: hiding | revealing | hiding | texts without an order |",
         "|---|---|---|---|---|---|",
@@ -86,7 +87,7 @@ def section_controls(games: dict[str, Any]) -> list[str]:
             continue
         lines += [
             "",
-            f"{title}: {rows[0]['ours']} on {rows[0]['n']:,} texts, against",
+            f"{title}: {rows[0]['ours']} on n = {rows[0]['n']:,} texts, against",
             "",
             "| rival | game | difference | p | decoding is |",
             "|---|---|---|---|---|",
@@ -96,8 +97,12 @@ def section_controls(games: dict[str, Any]) -> list[str]:
                 f"| {row['what']} ({row['rival']}) | {row['game']} | {row['mean']:+.3f} [{row['low']:+.3f}, "
                 f"{row['high']:+.3f}] | {p:.3f} | {comparison(row, p)} |"
             )
-    lines += ["", "All layers of the controls (revealing / hiding, all texts):", ""]
     for name, title in TITLES.items():
+        lines += [
+            "",
+            f"All layers of the controls on {title} (revealing / hiding, all texts, n = {games[name]['n_texts']:,}):",
+            "",
+        ]
         table = _by_layer(games[name], ("decoded", "undecoded", "control"))
         layers = sorted({layer for row in table.values() for layer in row})
         lines += [
@@ -107,7 +112,7 @@ def section_controls(games: dict[str, Any]) -> list[str]:
         for method, row in table.items():
             cells = [f"{row[layer][0]:.3f} / {row[layer][1]:.3f}" if layer in row else "" for layer in layers]
             lines.append(f"| {method} | " + " | ".join(cells) + " |")
-        lines.append("")
+    lines.append("")
     shared = all(found["head"]["shares_the_word_embeddings"] for found in games.values())
     if shared:
         lines += paragraph("""A head with the fine-tuned word embeddings would be one more control. Here it is the same
@@ -129,7 +134,8 @@ def section_ablations(games: dict[str, Any]) -> list[str]:
         "",
         "## What the paper leaves open",
         "",
-        "**The threshold τ**: at the chosen layer, on the half used for choosing (revealing / hiding).",
+        "**The threshold τ**: at the chosen layer, on the half used for choosing (revealing / hiding), "
+        f"{_sizes(games, 'n_choosing')}.",
         "",
         "| data | layer | " + " | ".join(f"τ = {tau}" for tau in (1, 3, 5, 10)) + " | all tokens |",
         "|---|---|---|---|---|---|---|",
@@ -146,8 +152,8 @@ def section_ablations(games: dict[str, Any]) -> list[str]:
             lines.append(f"| {title} | {layer} | " + " | ".join(cells) + " |")
     lines += [
         "",
-        *paragraph("""**Rounding, order and ties** (revealing / hiding, all texts). With shares cut off (`floor`)
-        instead of rounded, a random order does not get the same area in both games;
+        *paragraph(f"""**Rounding, order and ties** (revealing / hiding, all texts, {_sizes(games)}). With shares cut
+        off (`floor`) instead of rounded, a random order does not get the same area in both games;
         the paper's random areas differ too."""),
         "",
         "| data | explainer | as in the tables | floor | by absolute value | ties at random |",
@@ -176,6 +182,10 @@ def section_ablations(games: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _sizes(games: dict[str, Any], which: str = "n_texts") -> str:
+    return ", ".join(f"{title} n = {games[name][which]:,}" for name, title in TITLES.items())
+
+
 def _both(facts: dict[str, Any]) -> str:
     return f"{facts['revealing']['auc']:.3f} / {facts['hiding']['auc']:.3f}"
 
@@ -198,5 +208,5 @@ def section_head(games: dict[str, Any]) -> list[str]:
     for name, title in TITLES.items():
         head = games[name]["head"]
         cells = [f"{p:.3f} / {r:.0f}" for p, r in zip(head["probability"], head["median_rank"], strict=True)]
-        lines.append(f"| {title} ({head['n_texts']} texts) | " + " | ".join(cells) + " |")
+        lines.append(f"| {title} (n = {head['n_texts']}) | " + " | ".join(cells) + " |")
     return lines

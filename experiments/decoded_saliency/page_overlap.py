@@ -8,19 +8,27 @@ from typing import Any
 import paper
 from contestants import CONTESTANTS
 from figures import draw_clouds, draw_examples, draw_overlaps
+from findings import ZERO
+from page_claims import overlap_interval
 from wording import TITLES, link, paragraph
 
 
 def section_overlap(overlaps: dict[str, Any], figures: Path, out: Path) -> list[str]:
+    resamples = next(iter(overlaps.values()))["resamples"]
+    n_texts = ", ".join(f"{title} n = {overlaps[name]['n_texts']:,}" for name, title in TITLES.items())
     lines = [
         "",
         "## Tokens that speak for two classes (Tables 3 to 9, Figures 4 and 9)",
         "",
-        *paragraph("""For each predicted class a token's shares of the scores are added up and weighted by its inverse
+        *paragraph(f"""For each predicted class a token's shares of the scores are added up and weighted by its inverse
         document frequency in Wikipedia; the overlap is the share of the first 50 tokens that two classes have in
         common, averaged over pairs. Document frequencies of word pieces are worked out from those of words, as if
         words came independently. The tokenizer is lower-case, so that the upper-case fragments of datelines that
-        fill the paper's lists cannot occur. *Raw scores*: without dividing a text's scores by their sum."""),
+        fill the paper's lists cannot occur. *Raw scores*: without dividing a text's scores by their sum. Intervals: the
+        spread of {resamples} resamples of the texts, moved onto the estimate, since a resample has fewer distinct texts
+        and a lower overlap on average; where the records keep the ends of the resamples alone, by the middle between
+        them. “Smooth (AllenNLP)” has no tokens at all: it adds up the features of a gradient below a LayerNorm, which
+        sum to zero, so that its 0 % says nothing. {n_texts}."""),
         "",
         "| data | explainer | paper | overlap | without document frequencies | raw scores |",
         "|---|---|---|---|---|---|",
@@ -31,9 +39,11 @@ def section_overlap(overlaps: dict[str, Any], figures: Path, out: Path) -> list[
             if facts["group"] in ("decoded", "undecoded") and called not in ("Grad-CAM l0", found["chosen"]):
                 continue
             mark = "**" if called == found["chosen"] else ""
+            number = overlap_interval(facts)
+            zero = " (all scores are zero)" if called in ZERO else ""
             lines.append(
-                f"| {title} | {mark}{called}{mark} | {_paper_overlap(name, called, found)} | {facts['overlap']:.1%} "
-                f"[{facts['low']:.1%}, {facts['high']:.1%}] | {facts['without_idf']:.1%} | {facts['raw_scores']:.1%} |"
+                f"| {title} | {mark}{called}{mark}{zero} | {_paper_overlap(name, called, found)} | {number.value:.1%} "
+                f"[{number.low:.1%}, {number.high:.1%}] | {facts['without_idf']:.1%} | {facts['raw_scores']:.1%} |"
             )
     for name, title in TITLES.items():
         layers = [facts["overlap"] for facts in overlaps[name]["methods"].values() if facts["group"] == "decoded"]
@@ -68,7 +78,7 @@ def section_overlap(overlaps: dict[str, Any], figures: Path, out: Path) -> list[
 def counts_by_pair(found: dict[str, Any]) -> list[str]:
     """Tables 3 to 8 in numbers: tokens among the first 50 of both classes, the paper's and ours."""
     listed = _listed("ag_news", found)
-    lines = ["", "AG News, tokens in common, the paper's count and ours:", ""]
+    lines = ["", f"AG News (n = {found['n_texts']:,}), tokens in common, the paper's count and ours:", ""]
     lines += ["| pair | " + " | ".join(listed) + " |", "|---" * (len(listed) + 1) + "|"]
     for number, pair in enumerate(paper.PAIRS):
         cells = []

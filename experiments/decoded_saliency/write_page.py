@@ -1,4 +1,4 @@
-"""Writes docs/decoded_saliency.md and its figures from the results files, so that no number there is typed in.
+"""Writes docs/decoded_saliency.md, its appendix and its figures from the results files, so that no number is typed in.
 
 python experiments/decoded_saliency/write_page.py [--results DIR] [--out docs/decoded_saliency.md]
 """
@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).parents[1]))  # where page_writing, verdict and intervals are
+
 import paper
 from findings import findings
+from page_claims import TRAINING, first_screen, ordinary
 from page_games import section_ablations, section_controls, section_games, section_head
 from page_overlap import section_examples, section_overlap
 from wording import TITLES, bullet, paragraph
@@ -30,18 +34,21 @@ def main(given: argparse.Namespace) -> None:
     overlaps = {name: _read(given.results / f"{name}-overlap.json") for name in TITLES}
     figures = given.out.parent / "figures" / given.out.stem
     figures.mkdir(parents=True, exist_ok=True)
-    lines = [*opening(games), "", "## In short"]
+    second = given.out.with_stem(f"{given.out.stem}_appendix")
+    lines = [*opening(games, given.out.name), "", "## In short"]
     for name, title in TITLES.items():
         lines += ["", f"**{title}**", ""]
         for point in findings(games[name], overlaps[name]):
             lines += bullet(point)
     for name in TITLES:
-        lines += section_games(name, games[name], figures, given.out)
+        lines += section_games(name, games[name], figures, second)
     lines += section_controls(games) + section_ablations(games) + section_head(games)
-    lines += section_overlap(overlaps, figures, given.out) + section_examples(overlaps, figures, given.out)
+    lines += section_overlap(overlaps, figures, second) + section_examples(overlaps, figures, second)
     lines += section_cost(games) + section_paper()
-    given.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
-    print(given.out)
+    first = first_screen(games, overlaps, figures, given.out, second.name)
+    for path, written in {given.out: first, second: lines}.items():
+        path.write_text("\n".join(written).rstrip() + "\n", encoding="utf-8")
+        print(path)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -49,25 +56,29 @@ def _read(path: Path) -> dict[str, Any]:
     return data
 
 
-def opening(games: dict[str, Any]) -> list[str]:
-    sample = max(found["n_texts"] for found in games.values())
+def opening(games: dict[str, Any], first: str) -> list[str]:
+    found = games["ag_news"]
+    how = f"--data-dir DIR --sample {found['n_texts']} --seed {found['seed']} --jobs {found['jobs']}"
     lines = [
-        "# Decoded layer saliency, tried again",
+        "# Decoded layer saliency, tried again: appendix",
         "",
-        *paragraph("""Made by `experiments/decoded_saliency/write_page.py` from the files in its folder `results/`. The
-        paper (Hou and Castanon; numbers of the version of 2022) carries the scores of a hidden layer back to the words
-        of the text through the language-model head, and compares the result with other explainers, on RoBERTa models.
-        Here everything runs on **one** model for each data set, the embedded one (a BERT of six layers), so that the
-        paper's numbers stand beside ours as a picture of the same contest, not as a target."""),
+        *paragraph(f"""What stands behind [the claims and verdicts]({first}). Made by
+        `experiments/decoded_saliency/write_page.py` from the files in its folder `results/`. The paper (Hou and
+        Castanon; numbers of the version of 2022) carries the scores of a hidden layer back to the words of the text
+        through the language-model head, and compares the result with other explainers, on RoBERTa models. Here
+        everything runs on **one** model for each data set, the embedded one (a BERT of six layers, one seed), so that
+        the paper's numbers stand beside ours as a picture of the same contest, not as a target. The embedded models
+        were kept decodable in fine-tuning by a masked-LM loss, of which the paper says nothing.
+        {ordinary(_read(TRAINING))}"""),
         "",
         "```",
         "# Tables 1 and 2, Figures 2, 3, 5 and 6, controls; then Tables 3 to 9, Figures 4, 7, 8 and 9, examples",
-        f"python experiments/decoded_saliency/tables.py --data-dir DIR --sample {sample}",
-        f"python experiments/decoded_saliency/overlap.py --data-dir DIR --sample {sample}",
+        f"python experiments/decoded_saliency/tables.py {how}",
+        f"python experiments/decoded_saliency/overlap.py {how}",
         "python experiments/decoded_saliency/write_page.py",
         "```",
         "",
-        "| data | texts | model | accuracy | largest class | hardware | seed |",
+        "| data | texts (n) | model | accuracy | largest class | hardware | seed |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, title in TITLES.items():

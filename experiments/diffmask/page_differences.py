@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import paper
-from wording import table
+from wording import passage, table
 
 
 def section_differences(sst: Mapping[str, Any] | None) -> list[str]:
@@ -15,7 +15,7 @@ def section_differences(sst: Mapping[str, Any] | None) -> list[str]:
     steps = paper.STEPS
     rows = [
         ["model", "BERT-base and BERT-large", "the embedded BERT of six layers, 256 wide; entries: embeddings, 0 … 6"],
-        ["five-class model", "fine-tuned on sentences", "the same, and a second one trained with gaps"],
+        ["five-class model", "fine-tuned on sentences", "the same; a second one, trained with gaps, as a control"],
         ["gates when judged", "sampled, a random layer a batch", "deterministic, every layer, all texts"],
         ["penalty", "log of P(kept) (code), expected count (print)", "mean P(kept); the others by name"],
         ["probe", "bounded (code), bilinear (print)", "the code's unbounded form, logits beyond ±5 pulled back"],
@@ -29,6 +29,16 @@ def section_differences(sst: Mapping[str, Any] | None) -> list[str]:
         ["integrated gradients", "with a factor too many", "as published by Sundararajan et al."],
     ]
     return lines + table(["", "paper and released code", "here"], rows)
+
+
+def section_missing() -> list[str]:
+    """What of the paper is not here."""
+    lines = ["", "## Not tried"]
+    return lines + passage(
+        """Figure 11 (a sketch of the gates' distribution), Figure 13 (Figure 5 for a second sentence) and Figure 14
+        (Figure 9 for a second passage) were not drawn; BERT-base and BERT-large were not at hand. Table 2 on BERT was
+        run with one seed, and Table 2 and SQuAD on dev only."""
+    )
 
 
 def _own_steps(sst: Mapping[str, Any] | None) -> str:

@@ -1,4 +1,4 @@
-"""The section of docs/diffmask.md on question answering."""
+"""The section on question answering."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def section_squad(found: Mapping[str, Any], figures: Path, page: Path) -> list[s
     lines += passage(
         f"The embedded encoder, fine-tuned on SQuAD ({model['train']:,} questions, {model['steps']:,} steps): the exact"
         f" answer on {percent(model['dev']['exact'])} of the {model['dev']['n']:,} dev questions that fit into"
-        f" {found['longest']} tokens. Measured here: {found['n_texts']:,} of them, those that fit among"
+        f" {found['longest']} tokens. Measured here: n = {found['n_texts']:,} of them, those that fit among"
         f" {found['n_drawn']:,} drawn by chance (seed 0); exact {between(found['exact'])};"
         f" {found['mean_tokens']:.0f} tokens on average, {found['mean_answer_tokens']:.1f} of them in the predicted"
         " answer. Agreement asks that both ends stay. The paper's model has 24 layers and is far better, so what counts"
@@ -52,9 +52,9 @@ def _answers(found: Mapping[str, Any]) -> list[str]:
     lines += passage(
         f"The paper: in {percent(paper.ANSWER_KEPT, 0)} of cases all layers keep the span that is predicted;"
         " the threshold is not given. Here, all tokens of the answer, at every layer, above a keep probability; for all"
-        " predictions and for those that are exactly right. Beside it the shares of the answer's tokens and of all"
-        " tokens that the last entry keeps. (At the last layer the head reads where an answer starts and ends: as"
-        " hidden states, the tokens between need not be kept there.)"
+        f" predictions (n = {found['n_texts']:,}) and for those that are exactly right. Beside it the"
+        " shares of the answer's tokens and of all tokens that the last entry keeps. (At the last layer the head reads"
+        " where an answer starts and ends: as hidden states, the tokens between need not be kept there.)"
     )
     rows = []
     for above in found["input"]["answers_kept"]:
@@ -93,6 +93,7 @@ def _figures(found: Mapping[str, Any], figures: Path, page: Path) -> list[str]:
             + ". As in the paper, that a few words suffice does not say that the model reads only these: the search"
             " looks for an input on which the same answer comes out, with hindsight."
         )
+    lines += passage(_figure_2_shows(one))
     lines += picture(page_figures.figure_2(one, figures), page, "Figure 2")
     said = "; ".join(
         f"{n}. “{each['question']}” → “{each['predicted']}”" for n, each in enumerate(found["figure_9"], 1)
@@ -101,14 +102,40 @@ def _figures(found: Mapping[str, Any], figures: Path, page: Path) -> list[str]:
         f"**Figure 9.** Keep probabilities (as they are, not divided by the column's largest), two questions on one"
         f" passage; the predicted answer in bold. {said}."
     )
+    top = found["input"]["what_is_kept"][-1]
+    in_answer = top["share_of_them_in_the_answer"] or 0.0  # none if nothing is kept
+    lines += passage(
+        "This is not what the paper's Figure 9 shows: there the top layers keep little but the answer, here the last"
+        f" entry keeps {top['tokens_kept']:.0f} of {found['mean_tokens']:.0f} tokens (mean of n ="
+        f" {found['n_texts']:,}), of which {percent(in_answer, 0)} belong to the answer."
+    )
     lines += picture(page_figures.figure_9(found["figure_9"], figures), page, "Figure 9")
-    lines += passage("**Figure 10.** Layers that keep a token, by part of speech; marks as in Figure 8.")
+    lines += passage(
+        "**Figure 10.** Layers that keep a token, by part of speech; marks as in Figure 8. This is not what the paper's"
+        f" Figure 10 shows either: as inputs the longest kept are {_longest_kept(found)} here, while the paper drops"
+        " separators and punctuation first."
+    )
     lines += picture(page_figures.figure_10(found, figures), page, "Figure 10")
     lines += passage(
         "Mean keep probability of the question, the passage (outside the answer) and the gold answer (of the first"
         " annotator), the last apart where the model is wrong:"
     )
     return lines + picture(page_figures.squad_roles(found, figures), page, "Question, passage and answer")
+
+
+def _figure_2_shows(one: Mapping[str, Any]) -> str:
+    scores = one["scores"]["DiffMask, input, summed over entries"]
+    kept = sum(score > max(scores) / 2 for score in scores)
+    return (
+        "This is not what the paper's Figure 2 shows: there DiffMask stands out the few words that the answer needs,"
+        f" here {kept} of {len(scores)} tokens score more than half of the largest, and the mask fitted to this text"
+        " is as wide. The probes were trained for too few steps on too small a model to tell more."
+    )
+
+
+def _longest_kept(found: Mapping[str, Any]) -> str:
+    rows = sorted(found["input"]["by_part_of_speech"], key=lambda row: -row["mean"])[:3]
+    return ", ".join(f"{row['group']} ({row['mean']:.1f} of {row['n_layers']})" for row in rows)
 
 
 def _claims(found: Mapping[str, Any]) -> list[str]:
@@ -154,13 +181,19 @@ def _claims(found: Mapping[str, Any]) -> list[str]:
         ],
     ]  # fmt: skip
     layers = ", ".join(str(row["layer"]) for row in found["input"]["layers"])
-    lines = ["", f"What the paper says of SQuAD, and what is seen here (keep probabilities at {layers}):"]
-    lines += table(["claim", "here"], rows)
+    lines = passage(
+        f"What the paper says of SQuAD in words, and what is seen here (keep probabilities at {layers}; dev,"
+        f" n = {found['n_texts']:,} questions, one seed):"
+    )
+    lines += table(["said", "seen"], rows)
     rows = [
         [group, f"{value / paper.QA_ENTRIES:.2f}", *_notebook_cell(kept, group, n_layers)]
         for group, value in paper.NOTEBOOK_INPUT_QA_POS.items()
     ]
-    lines += ["", "Inputs, share of layers that keep a token, beside the plots of the released notebook (read by eye):"]
+    lines += passage(
+        "Inputs, share of layers that keep a token, beside the plots of the released notebook (read by eye),"
+        f" n = {found['n_texts']:,}:"
+    )
     return lines + table(["group", "notebook", "here"], rows)
 
 

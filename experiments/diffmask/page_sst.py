@@ -1,4 +1,4 @@
-"""The sections of docs/diffmask.md on sentiment: two classes, five classes, and Figures 5 to 8."""
+"""The sections on sentiment: two classes, five classes, and Figures 5 to 8."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ READINGS = {"top": "top entry", "mean": "mean over entries"}
 KINDS = {"input": "inputs", "hidden": "hidden states"}
 
 
+def readings(kind: str) -> list[tuple[str, str]]:
+    """How layers are summed up; of hidden states the top entry says nothing, since [CLS] alone is read there."""
+    return [(key, words) for key, words in READINGS.items() if kind == "input" or key == "mean"]
+
+
 def section_embedded(found: Mapping[str, Any]) -> list[str]:
     """The embedded models with the probes that ship with them, layer by layer."""
     lines = ["", "## The probes that ship with the embedded models"]
@@ -21,7 +26,7 @@ def section_embedded(found: Mapping[str, Any]) -> list[str]:
     for name, where in data.items():
         own = found[name]
         lines += passage(
-            f"**{name}** ({where}, {own['n_texts']:,} texts; the unmasked model is right on"
+            f"**{name}** ({where}, n = {own['n_texts']:,} texts; the unmasked model is right on"
             f" {between(own['accuracy'])}; it says its commonest class on {own['largest_predicted_class']:.3f}). Each"
             " cell: agreement with the unmasked model at the share masked."
         )
@@ -43,7 +48,8 @@ def section_five_classes(found: Mapping[str, Any], figures: Path, page: Path) ->
     lines = ["", "## Five-class SST"]
     lines += passage(
         f"The embedded encoder, fine-tuned on the {model['train']:,} training sentences ({model['steps']:,} steps of"
-        f" {model['batch']}); all {found['n_texts']:,} dev sentences. Unmasked: accuracy"
+        f" {model['batch']}); all of dev, n = {found['n_texts']:,} sentences (test stands on the first page and under"
+        " the positive control). Unmasked: accuracy"
         f" {between(unmasked['accuracy'])}, macro-F1 {between(unmasked['macro_f1'])}; macro-F1 as the released code"
         f" computes it (per batch of 64, where a class absent from a batch counts 0)"
         f" {unmasked['released_macro_f1']:.3f}. The paper reports {released['unmasked']} %: the metric alone"
@@ -59,7 +65,7 @@ def section_five_classes(found: Mapping[str, Any], figures: Path, page: Path) ->
         for kind in KINDS
     ]  # fmt: skip
     for kind, title in KINDS.items():
-        for reading, words in READINGS.items():
+        for reading, words in readings(kind):
             own = found["recipes"][kind][reading]
             rows.append(
                 [
@@ -69,7 +75,7 @@ def section_five_classes(found: Mapping[str, Any], figures: Path, page: Path) ->
                 ]
             )  # fmt: skip
         for recipe in ("released", "paper"):
-            for reading, words in READINGS.items():
+            for reading, words in readings(kind):
                 run = found["runs"][f"{kind}-{recipe}"][reading]
                 rows.append(
                     [
@@ -87,10 +93,23 @@ def section_five_classes(found: Mapping[str, Any], figures: Path, page: Path) ->
         f" {percent(1 - top['agreement']['value'])} of the answers are others, yet {percent(top['accuracy']['value'])}"
         f" are right, against {percent(unmasked['accuracy']['value'])} unmasked."
     )
-    lines += _by_chance(found)
-    lines += picture(page_figures.sst_layers(found, figures), page, "Agreement and share masked, layer by layer")
+    lines += _without_last_entry(found) + _by_chance(found)
+    lines += picture(figures / "sst-layers.png", page, "Agreement and share masked, layer by layer")
     lines += every_run(found) + _published(found) + stability_tables(found)
     return lines
+
+
+def _without_last_entry(found: Mapping[str, Any]) -> list[str]:
+    """How much of the share masked is the last entry's, where masking hidden states costs nothing by construction."""
+    runs = [run["layers"] for key, run in found["runs"].items() if key.startswith("hidden-") and key[-1].isdigit()]
+    with_it, without = (
+        sum(sum(row["masked"] for row in rows) / len(rows) for rows in parts) / len(parts)
+        for parts in (runs, [rows[:-1] for rows in runs])
+    )
+    return passage(
+        f"The mean over entries of hidden states holds the last one too, where only [CLS] is read: {percent(with_it)}"
+        f" are masked with it, {percent(without)} without."
+    )
 
 
 def _by_chance(found: Mapping[str, Any]) -> list[str]:
@@ -119,17 +138,17 @@ def every_run(found: Mapping[str, Any]) -> list[str]:
     rows = []
     for key, run in found["runs"].items():
         kind, name = key.split("-")
-        for reading in ("top", "mean") if kind == "input" else ("mean", "top"):
+        for reading, words in readings(kind):
             own = run[reading]
             rows.append(
                 [
-                    kind, f"seed {name}" if name.isdigit() else name, READINGS[reading],
+                    kind, f"seed {name}" if name.isdigit() else name, words,
                     percent(own["masked"]["value"]), between(own["agreement"]), f"{own['accuracy']:.3f}",
                     points(own["macro_f1_change"]), layer_names(run["collapsed"]),
                 ]
             )  # fmt: skip
     lines = ["", "### Every run"]
-    lines += passage(f"A layer has collapsed if: {found['collapse']}.")
+    lines += passage(f"On dev, n = {found['n_texts']:,}. A layer has collapsed if: {found['collapse']}.")
     return lines + table(
         ["kind", "run", "at", "masked", "agreement", "accuracy", "change in F1, points", "collapsed layers"], rows
     )
@@ -144,7 +163,8 @@ def _published(found: Mapping[str, Any]) -> list[str]:
         for key in keys
     ]
     layers = [str(row["layer"]) for row in found["runs"][keys[0]]["layers"]]
-    lines += ["", "Agreement at share masked, layer by layer:", *table(["", *layers], rows)]
+    about = f"Agreement at share masked, layer by layer, on dev, n = {found['n_texts']:,}:"
+    lines += ["", about, *table(["", *layers], rows)]
     for recipe, steps in paper.STEPS.items():
         runs = {kind: found["runs"][f"{kind}-{recipe}"] for kind in KINDS}
         trained = runs["input"]["settings"]["recipe"]
@@ -179,7 +199,8 @@ def stability_tables(found: Mapping[str, Any]) -> list[str]:
     lines = ["", "### Stability over five seeds"]
     lines += passage(
         "The standard deviation over seeds of the keep probability of each token at each layer, averaged over all dev"
-        " sentences. A seed changes the first weights, the held-out sentences, the batches and the noise."
+        f" sentences, n = {found['n_texts']:,}. A seed changes the first weights, the held-out"
+        " sentences, the batches and the noise."
     )
     rows = []
     for kind, own in found["stability"].items():
@@ -205,7 +226,8 @@ def stability_tables(found: Mapping[str, Any]) -> list[str]:
         [KINDS[kind], *(f"{own['by_layer_ddof_1'][layer]:.3f}" for layer in layers)]
         for kind, own in found["stability"].items()
     ]
-    return [*lines, "", "By layer (ddof 1):", *table(["", *layers], rows)]
+    about = f"By layer (ddof 1), n = {found['n_texts']:,}:"
+    return [*lines, "", about, *table(["", *layers], rows)]
 
 
 def section_figures(found: Mapping[str, Any], figures: Path, page: Path) -> list[str]:
@@ -236,7 +258,7 @@ def section_figures(found: Mapping[str, Any], figures: Path, page: Path) -> list
         " line its 95 % interval over sentences, thin line one standard deviation; number of tokens in brackets."
     )
     lines += picture(page_figures.figure_8(own, figures), page, "Figure 8")
-    return lines + _claims(own)
+    return lines + _claims(own, found["n_texts"])
 
 
 def _mean(rows: Sequence[Sequence[float]]) -> float:
@@ -254,7 +276,7 @@ def _only(values: Iterable[float | None]) -> float:
     return float("nan") if found is None else float(found)
 
 
-def _claims(own: Mapping[str, Any]) -> list[str]:
+def _claims(own: Mapping[str, Any], n_texts: int) -> list[str]:
     """The paper's prose on SST against our numbers."""
 
     def kept(name: str, group: str) -> float:
@@ -291,7 +313,7 @@ def _claims(own: Mapping[str, Any]) -> list[str]:
         [
             "as hidden states the separators, [SEP] above all, matter most",
             f"share of layers that keep [CLS] {ours['[CLS]']:.2f}, [SEP] {ours['[SEP]']:.2f}, ADJ {ours['ADJ']:.2f}"
-            + (": not here" if ours["[SEP]"] < ours["ADJ"] else ""),
+            + (": the other way round" if ours["[SEP]"] < ours["ADJ"] else ""),
         ],
         [
             "information is still being gathered high up (layer 11 of 12)",
@@ -305,7 +327,8 @@ def _claims(own: Mapping[str, Any]) -> list[str]:
         ],
         ["strongly polar words are kept longer", polar],
     ]  # fmt: skip
-    lines = ["", "What the paper says of SST, and what is seen here:", *table(["claim", "here"], rows)]
+    about = f"What the paper says of SST in words, and what is seen here (dev, n = {n_texts:,} sentences, seed 0):"
+    lines = ["", about, *table(["said", "seen"], rows)]
     rows = [
         [group, f"{value / paper.SST_ENTRIES:.2f}", f"{ours[group]:.2f}"]
         for group, value in paper.NOTEBOOK_HIDDEN_POS.items()
@@ -316,6 +339,7 @@ def _claims(own: Mapping[str, Any]) -> list[str]:
     ]
     lines += [
         "",
-        "Hidden states, share of layers that keep a token, beside the plots of the released notebook (read by eye):",
+        "Hidden states, share of layers that keep a token, beside the plots of the released notebook (read by eye), "
+        f"n = {n_texts:,}:",
     ]
     return lines + table(["group", "notebook", "here"], rows)

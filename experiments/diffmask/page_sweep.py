@@ -1,4 +1,4 @@
-"""The section of docs/diffmask.md on what each setting of a recipe earns."""
+"""The section on what each setting of a recipe earns."""
 
 from __future__ import annotations
 
@@ -12,16 +12,23 @@ from wording import agreement_at, bullet, passage, table
 OPEN = 0.01  # a layer that masks less is stuck open
 
 
-def section_sweep(found: Mapping[str, Any], largest: Mapping[str, float]) -> list[str]:
+def section_sweep(found: Mapping[str, Any], largest: Mapping[str, float], final: Mapping[str, Any]) -> list[str]:
     """Every run of the sweeps, and what they show.
 
     Args:
         found: results/sweep.json.
         largest: the share of each model's commonest answer, which tells a collapsed layer.
+        final: the settings of the control that was trained after all of them.
     """
     lines = ["", "## Which settings earn what"]
-    lines += passage(found["about"] + " A cell: agreement at share masked, on dev.")
     of_recipes, of_models = found["rounds"][:4], found["rounds"][4:]
+    every = [run for one in found["rounds"] for run in one["runs"]]
+    sizes = {run["model"]: run["dev"]["n_texts"] for one in of_recipes for run in one["runs"]}
+    lines += passage(
+        f"**By hand, not reproducible**: no script writes the {len(every)} runs of `results/sweep.json`; they were"
+        f" started one by one, mostly with one seed, and show what was tried, not what holds. {found['about']} A cell:"
+        f" agreement at share masked, on dev ({', '.join(f'{name} n = {size:,}' for name, size in sizes.items())})."
+    )
     runs = {run["name"]: run for one in of_recipes for run in one["runs"]}
     rows = []
     for one in of_recipes:
@@ -51,7 +58,7 @@ def section_sweep(found: Mapping[str, Any], largest: Mapping[str, float]) -> lis
     lines += ["", "What the runs show:", ""]
     for point in [*_lessons(runs, layers, largest), *_lessons_of_round_4(runs, of_recipes[3]["two_seed_sd"])]:
         lines += bullet(point)
-    return lines + section_models(of_models)
+    return lines + section_models(of_models, final)
 
 
 def _lessons(runs: Mapping[str, Any], layers: Sequence[Any], largest: Mapping[str, float]) -> list[str]:

@@ -14,8 +14,8 @@ def section_toy(found: Mapping[str, Any], figures: Path, page: Path) -> list[str
     accuracy = [run["accuracy"] for run in found["runs"]]
     lines += passage(
         f"{found['about']}. Seeds {', '.join(map(str, found['seeds']))}; {found['n_texts']:,} texts,"
-        f" {found['n_held_out']:,} held out; accuracy of the models {min(accuracy):.4f} to {max(accuracy):.4f};"
-        f" {found['seconds']:.0f} s on {found['machine']['cores']} cores for the whole table."
+        f" n = {found['n_held_out']:,} of them held out; accuracy of the models {min(accuracy):.4f} to"
+        f" {max(accuracy):.4f}; {found['seconds']:.0f} s on {found['machine']['cores']} cores for the whole table."
     )
 
     def pair(numbers: Sequence[float | None] | None) -> str:

@@ -31,11 +31,3 @@ NOTEBOOK_INPUT_QA_POS = {
     "CCONJ": 1.4,
 }  # fmt: skip
 QA_ENTRIES = 26
-
-# what the issue that this work answers asks for
-TARGETS: dict[str, Any] = {
-    "sst2_input_agreement": 0.92, "sst2_input_masked": 0.60, "sst2_hidden_agreement": 0.92, "sst2_hidden_masked": 0.72,
-    "sst5_f1_loss": 0.01, "sst5_input_masked": 0.46, "sst5_hidden_masked": 0.67, "sst5_input_sd": 0.055,
-    "sst5_hidden_sd": 0.030, "toy_kl": 0.02, "toy_js": 0.01, "toy_erasure_js": (0.25, 0.27), "table2_f1": 87.0,
-    "table2_optimality": 45.0,
-}  # fmt: skip

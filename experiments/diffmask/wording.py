@@ -1,4 +1,4 @@
-"""Numbers and paragraphs as docs/diffmask.md writes them."""
+"""Numbers and paragraphs as the pages on DiffMask write them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from page_writing import bullet, mean, paragraph
 
 __all__ = [
     "agreement_at", "between", "bullet", "layer_names", "mean", "passage", "percent", "picture", "points",
-    "table", "verdict", "with_sd",
+    "table", "with_sd",
 ]  # fmt: skip
 
 
@@ -59,7 +59,3 @@ def agreement_at(part: Mapping[str, Sequence[float]]) -> str:
 
 def layer_names(layers: Sequence[Any]) -> str:
     return ", ".join(map(str, layers)) or "none"
-
-
-def verdict(met: bool) -> str:
-    return "met" if met else "**not met**"

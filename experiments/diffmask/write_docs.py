@@ -1,4 +1,4 @@
-"""Writes docs/diffmask.md and its figures from the results files, so that no number there is typed in.
+"""Writes docs/diffmask.md, its appendix and its figures from the results files, so that no number is typed in.
 
     python experiments/diffmask/write_docs.py [--results DIR] [--out docs/diffmask.md]
 
@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import paper
-from page_differences import section_differences
+sys.path.append(str(Path(__file__).parents[1]))  # where page_writing, verdict and intervals are
+
+from commands import commands
+from page_claims import first_screen
+from page_differences import section_differences, section_missing
 from page_models import section_gaps
 from page_squad import section_squad
 from page_sst import KINDS, section_embedded, section_figures, section_five_classes
 from page_sweep import section_sweep
 from page_table2 import section_table_2
 from page_toy import section_toy
-from wording import between, passage, percent, points, table, verdict, with_sd
+from wording import passage, table
 
 ROOT = Path(__file__).parents[2]
 FILES = ("sst", "sst_gaps", "sentiment", "squad", "toy", "table2_gru", "table2_bert", "sweep")
@@ -35,180 +39,58 @@ def main(arguments: Sequence[str] | None = None) -> None:
     paths = {name: args.results / f"{name}.json" for name in FILES}
     found = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text("\n".join(page(found, args.out)).rstrip() + "\n", encoding="utf-8")
-    print(args.out)
+    figures, second = args.out.parent / "figures" / args.out.stem, args.out.with_stem(f"{args.out.stem}_appendix")
+    pages = {
+        args.out: first_screen(found, figures, args.out, second.name),
+        second: appendix(found, figures, second, args.out.name),
+    }
+    for path, lines in pages.items():
+        path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+        print(path)
 
 
-def page(found: Mapping[str, Any], out: Path) -> list[str]:
-    figures = out.parent / "figures" / out.stem
-    lines = opening(found) + summary(found)
-    if "sentiment" in found:
-        lines += section_embedded(found["sentiment"])
+def appendix(found: Mapping[str, Any], figures: Path, out: Path, first: str) -> list[str]:
+    lines = opening(found, first)
     if "sst" in found:
         lines += section_five_classes(found["sst"], figures, out)
         lines += section_figures(found["sst"], figures, out)
-    if {"sst", "sst_gaps"} <= set(found):
-        lines += section_gaps(found["sst"], found["sst_gaps"], figures, out)
     if "squad" in found:
         lines += section_squad(found["squad"], figures, out)
     if "toy" in found:
         lines += section_toy(found["toy"], figures, out)
     if tables := {name: found[name] for name in ("table2_gru", "table2_bert") if name in found}:
         lines += section_table_2(tables)
-    if {"sweep", "sst", "sentiment"} <= set(found):
+    lines += section_missing()
+    if "sentiment" in found:
+        lines += section_embedded(found["sentiment"])
+    if {"sst", "sst_gaps"} <= set(found):
+        n_tried = sum(len(one["runs"]) for one in found.get("sweep", {"rounds": []})["rounds"][4:])
+        lines += section_gaps(found["sst"], found["sst_gaps"], n_tried, figures, out)
+    if {"sweep", "sst", "sst_gaps", "sentiment"} <= set(found):
         largest = {
             "SST-2": found["sentiment"]["sentiment"]["largest_predicted_class"],
             "five-class SST": found["sst"]["unmasked"]["largest_predicted_class"],
         }
-        lines += section_sweep(found["sweep"], largest)
+        lines += section_sweep(found["sweep"], largest, found["sst_gaps"]["runs"]["hidden-0"]["settings"])
     lines += section_differences(found.get("sst"))
     return lines + settings(found)
 
 
-def opening(found: Mapping[str, Any]) -> list[str]:
-    lines = ["# DiffMask, tried again"]
+def opening(found: Mapping[str, Any], first: str) -> list[str]:
+    lines = ["# DiffMask, tried again: appendix"]
     lines += passage(
-        """Made by `experiments/diffmask/write_docs.py` from the files in its folder `results/`. DiffMask (De Cao et
-        al., 2020) trains small probes that read a model's states and say which inputs, or which hidden states, it can
-        do without. Here it runs on the embedded encoder (a BERT of six layers) and on models fine-tuned from it.
-        “Entries” are the layers that probes look at: the word embeddings, the embedding output (0) and the output of
-        each block. Gates are deterministic: a token is kept iff it is likelier kept than not."""
+        f"""All that stands behind [the claims and verdicts]({first}). Made by `experiments/diffmask/write_docs.py` from
+        the files in its folder `results/`. “Entries” are the layers that probes look at: the word embeddings, the
+        embedding output (0) and the output of each block. Gates are deterministic: a token is kept iff it is likelier
+        kept than not. As hidden states the last entry says nothing, since the head reads [CLS] alone there: all other
+        tokens can be masked without a change."""
     )
-    lines += [
-        "",
-        "```",
-        "python experiments/diffmask/finetune.py sst5 --data-dir DATA --out WORK/sst5     # a GPU helps; see README",
-        "python experiments/diffmask/fit_probes.py --data-dir DATA --work WORK --jobs 4   # all probes",
-        "python experiments/diffmask/sst.py --data-dir DATA --work WORK                   # Figures 5 to 8, stability",
-        "python experiments/diffmask/squad.py --data-dir DATA --work WORK                 # Figures 2, 9, 10",
-        "python experiments/diffmask/toy.py                                               # Table 1, Figures 3, 12",
-        "python experiments/diffmask/table2.py --data-dir DATA                            # Table 2",
-        "python experiments/diffmask/write_docs.py",
-        "```",
-    ]
+    lines += ["", "```", *commands(found), "```"]
     some = next((found[name] for name in ("sst", "sentiment", "squad") if name in found), None)
     if some is not None:
         versions = ", ".join(f"{package} {number}" for package, number in some["versions"].items())
         lines += passage(f"Intervals in brackets: {some['intervals']}. Measured on {some['hardware']}; {versions}.")
     return lines
-
-
-def summary(found: Mapping[str, Any]) -> list[str]:
-    rows: list[Sequence[str]] = []
-    if "sentiment" in found:
-        rows += _two_classes(found["sentiment"]["sentiment"])
-    for file, model in (("sst", "plain model"), ("sst_gaps", "model trained with gaps")):
-        if file in found:
-            rows += _five_classes(found[file], model)
-    if "squad" in found:
-        own = found["squad"]["input"]["answers_kept"]["0.5"]["all_layers"]
-        wanted = f"{percent(paper.ANSWER_KEPT, 0)} of predictions (paper)"
-        n_texts = found["squad"]["n_texts"]
-        rows.append(
-            ["SQuAD: all layers keep the predicted answer (inputs)", wanted, f"{between(own)}, n = {n_texts}", ""]
-        )
-    if "toy" in found:
-        rows += _toy(found["toy"])
-    for name in ("table2_gru", "table2_bert"):
-        if name in found:
-            own, least = found[name]["rows"]["DiffMask"], paper.TARGETS
-            met = own["f1"] >= least["table2_f1"] and own["optimality"] >= least["table2_optimality"]
-            rows.append(
-                [
-                    f"Table 2, {found[name]['model']['name']}: F1 and optimality of DiffMask",
-                    f"at least {least['table2_f1']:.0f} and {least['table2_optimality']:.0f} %",
-                    f"{own['f1']:.1f} and {own['optimality']:.1f} %",
-                    verdict(met),
-                ]
-            )
-    return ["", "## In short", *table(["what", "asked", "got", ""], rows)]
-
-
-def _two_classes(own: Mapping[str, Any]) -> list[Sequence[str]]:
-    least: Mapping[str, Any] = paper.TARGETS
-    rows: list[Sequence[str]] = []
-    for kind, reading, words in (("input", "top", "top entry"), ("hidden", "mean", "mean over entries")):
-        got = own[kind][reading]
-        agreement, masked = least[f"sst2_{kind}_agreement"], least[f"sst2_{kind}_masked"]
-        met = got["agreement"]["value"] >= agreement and got["masked"]["value"] >= masked
-        rows.append(
-            [
-                f"SST-2, embedded probes, {KINDS[kind]}, {words}: agreement and share masked",
-                f"at least {agreement} and {masked:.2f}",
-                f"{between(got['agreement'])} and {between(got['masked'])}, n = {own['n_texts']}",
-                verdict(met),
-            ]
-        )
-    return rows
-
-
-def _five_classes(own: Mapping[str, Any], model: str) -> list[Sequence[str]]:
-    least: Mapping[str, Any] = paper.TARGETS
-    rows: list[Sequence[str]] = []
-    for kind, reading, words in (
-        ("input", "top", "top entry"),
-        ("input", "mean", "mean over entries"),
-        ("hidden", "mean", "mean over entries"),
-        ("hidden", "top", "top entry"),
-    ):
-        got, on_test = (part["recipes"][kind][reading] for part in (own, own["test"]))
-        masked = least[f"sst5_{kind}_masked"]
-        met = got["macro_f1_change"]["value"] >= -least["sst5_f1_loss"] and got["masked"]["value"] >= masked
-        there = paper.SST_F1[kind]
-        rows.append(
-            [
-                f"five-class SST, {model}, {KINDS[kind]}, {words}: change in macro-F1, share masked, mean of 5 seeds",
-                f"no more than 1 point lost with at least {percent(masked, 0)} (paper:"
-                f" {there['masked_f1'] - paper.SST_F1['unmasked']:+.1f} with {there['masked']} %)",
-                f"{points(got['macro_f1_change'])} points with {with_sd(got['masked'], 100, 1)} %,"
-                f" n = {own['n_texts']}; on test {points(on_test['macro_f1_change'])} with"
-                f" {with_sd(on_test['masked'], 100, 1)} %, n = {own['test']['n_texts']}",
-                verdict(met),
-            ]
-        )
-    for kind in KINDS:
-        got = own["stability"][kind]["ddof_1"]
-        most = least[f"sst5_{kind}_sd"]
-        rows.append(
-            [
-                f"{model}: five-seed standard deviation of keep probabilities, {KINDS[kind]}",
-                f"at most {most} (paper: {paper.SST_STABILITY[kind]})",
-                f"{got:.4f} (ddof 0: {own['stability'][kind]['ddof_0']:.4f})",
-                verdict(got <= most),
-            ]
-        )
-    lost = [seed for kind in KINDS for seed in own["recipes"][kind]["collapsed_seeds"]]
-    runs = sum(own["recipes"][kind]["n_seeds"] for kind in KINDS)
-    rows.append(
-        [
-            f"{model}: runs that collapsed at any layer",
-            "none",
-            f"{', '.join(lost) or 'none'} of {runs}",
-            verdict(not lost),
-        ]
-    )
-    return rows
-
-
-def _toy(own: Mapping[str, Any]) -> list[Sequence[str]]:
-    least: Mapping[str, Any] = paper.TARGETS
-    mask, one_hot = own["table"]["DiffMask, hidden"], own["table"]["erasure, one-hot"]
-    low, high = least["toy_erasure_js"]
-    met = mask["kl"] is not None and mask["kl"] <= least["toy_kl"] and mask["js"] <= least["toy_js"]
-    return [
-        [
-            f"digit counting, DiffMask on hidden states: KL and JS to the truth, mean of {len(own['seeds'])} seeds",
-            f"at most {least['toy_kl']} and {least['toy_js']}",
-            f"{mask['kl']:.4f} and {mask['js']:.4f}" if mask["kl"] is not None else "∞",
-            verdict(met),
-        ],
-        [
-            "digit counting, JS of the one-hot reading of erasure",
-            f"{low} to {high}",
-            f"{one_hot['js']:.4f}",
-            verdict(low <= one_hot["js"] <= high),
-        ],
-    ]
 
 
 def settings(found: Mapping[str, Any]) -> list[str]:

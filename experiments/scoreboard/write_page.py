@@ -20,6 +20,8 @@ sys.path.append(str(Path(__file__).parents[1]))  # where page_writing is
 
 from page_writing import bullet, mean, paragraph
 
+from whence.scoreboard.verdict import IN_COMPANY
+
 ROOT = Path(__file__).parents[2]
 TITLES = {
     "sst2": "Sentiment: the embedded model on SST-2",
@@ -61,7 +63,9 @@ def main(given: argparse.Namespace) -> None:
         made = given.results / f"{name}.run.json"
         run = json.loads(made.read_text(encoding="utf-8")) if made.exists() else None
         picture = f"![Faithfulness and passes of each method]({figure.relative_to(given.out.parent)})"
-        lines += ["", f"## {TITLES[name]}", "", *section(board, run, ABOUT[name], picture)]
+        task = given.results / f"{name}_accuracy.json"
+        about = ABOUT[name] + (right_how_often(json.loads(task.read_text(encoding="utf-8"))) if task.exists() else "")
+        lines += ["", f"## {TITLES[name]}", "", *section(board, run, about, picture)]
     given.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     print(given.out)
 
@@ -78,6 +82,15 @@ def opening(boards: Mapping[str, Any]) -> list[str]:
         *(f"- {SHORT[name]}: {board['verdict']['answer']}" for name, board in boards.items()),
         *earlier(boards),
     ]
+
+
+def right_how_often(found: Mapping[str, Any]) -> str:
+    """Of a model whose task is not its own: what it says may be wrong, and is explained all the same."""
+    right = found["accuracy"]
+    return (
+        f" What it says is right on {right['mean']:.2f} [{right['low']:.2f}, {right['high']:.2f}] of the "
+        f"n = {found['n_texts']} texts; always saying the commoner class is right on {found['largest_class']:.2f}."
+    )
 
 
 def earlier(boards: Mapping[str, Any]) -> list[str]:
@@ -142,8 +155,9 @@ def section(board: Mapping[str, Any], run: Mapping[str, Any] | None, about: str,
         lines += bullet(reason)
     columns = [metric for metric in COLUMNS if metric in board["means"]]
     heads = " | ".join(COLUMNS[metric] for metric in columns)
-    lines += ["", picture, "", f"| rank | method | layer | {heads} | sign |"]
-    lines.append("|---:|---|---|" + "---:|" * len(columns) + "---|")
+    lines += ["", picture, "", f"n = {board['n_texts']} texts; intervals are over texts.", ""]
+    lines.append(f"| rank | method | layer | {heads} | sign | note |")
+    lines.append("|---:|---|---|" + "---:|" * len(columns) + "---|---|")
     signs = {entry["name"]: "±" if entry["meaning"]["signed"] else "+" for entry in board["entries"]}
     layers = {entry["name"]: entry["layer"] for entry in board["entries"]}
     for ranked in board["rankings"]["faithfulness"]:
@@ -151,8 +165,8 @@ def section(board: Mapping[str, Any], run: Mapping[str, Any] | None, about: str,
         name = ranked["entry"] if ranked["ranks"][0] else f"*{ranked['entry']}*"
         flag = " (ignores the model)" if ranked["ranks"][0] and ranked["entry"] in board["flagged"] else ""
         cells = [cell(board["means"][metric][ranked["entry"]], metric) for metric in columns]
-        sign = signs[ranked["entry"]]
-        lines.append(f"| {rank} | {name}{flag} | {layers[ranked['entry']]} | {' | '.join(cells)} | {sign} |")
+        sign, note = signs[ranked["entry"]], notes(board, ranked["entry"])
+        lines.append(f"| {rank} | {name}{flag} | {layers[ranked['entry']]} | {' | '.join(cells)} | {sign} | {note} |")
     budgets = [
         f"{entry['name']} ({', '.join(f'{option} {value}' for option, value in entry['options'].items())})"
         for entry in board["entries"]
@@ -164,6 +178,16 @@ def section(board: Mapping[str, Any], run: Mapping[str, Any] | None, about: str,
         left_out = "; ".join(f"{name}: {reason}" for name, reason in board["left_out"].items())
         lines += ["", *paragraph(f"Not on this board: {left_out}.")]
     return lines
+
+
+def notes(board: Mapping[str, Any], name: str) -> str:
+    """Other settings than a method's own, and scores that depend on the texts of the same batch."""
+    entry = next(each for each in board["entries"] if each["name"] == name)
+    found = [f"{option} {value}" for option, value in entry["options"].items()]
+    change = board["means"].get("batch_difference", {}).get(name)
+    if change is not None and change["mean"] > IN_COMPANY:
+        found.append(f"changes with its batch, by {change['mean']:.3f} of the largest score")
+    return "; ".join(found)
 
 
 def rank_of(ranks: Sequence[int]) -> str:

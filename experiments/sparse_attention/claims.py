@@ -1,117 +1,181 @@
-"""What the paper claims, and in how many of the cells it holds in these results; every number is computed."""
+"""The paper's claims as rows with a verdict: differences between cells of its tables, each the mean of its seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import paper
-from tables import NAMES, PAIRS, Results, chosen_adversary, find, in_order, mean_of
+from intervals import Interval, of_rank_correlation, over
+from tables import NAMES, PAIRS, UNIFORM, Results, find
+from verdict import Asks, Claim, Here
 
-SPARSE = ("softmax", "sparsemax")
-
-
-def claims(results: Results, data: Sequence[str]) -> str:
-    """The claims as a list."""
-    makers = (_states_over_inputs, _sparsity_and_states, _sparsity_and_inputs, _spread_out, _adversaries, _forms)
-    return "\n".join(f"- {text}" for each in makers if (text := each(results, data)))
+SPARSE, DENSE = "sparsemax", "softmax"
 
 
-def _states_over_inputs(results: Results, data: Sequence[str]) -> str:
-    cells = [
-        tuple(mean_of(results, name, *pair, quantity) for quantity in ("tau g_x", "tau g_h"))
-        for name in data
-        for pair in PAIRS
-    ]
-    return (
-        "**Attention says more about states than about inputs** (Figure 1): τ with the gradient is larger at the "
-        f"states than at the inputs in 12 of 12 of the paper's cells, here in {in_order(cells)}."
-    )
+@dataclass(frozen=True)
+class Cell:
+    """A difference here, by seed, and in the paper; flagged if it ranks words by uniform attention."""
+
+    here: list[float]
+    paper: float
+    uniform: bool
 
 
-def _sparsity_and_states(results: Results, data: Sequence[str]) -> str:
-    """The jump from softmax to sparsemax, before and after what ties explain is taken away."""
-    raw, beyond_ties = [], []
-    for name in data:
-        for encoder in paper.ENCODERS:
-            taus = [mean_of(results, name, encoder, each, "tau g_h") for each in SPARSE]
-            nulls = [mean_of(results, name, encoder, each, "null g_h") for each in SPARSE]
-            raw.append(tuple(taus))
-            beyond_ties.append(
-                tuple(
-                    None if tau is None or null is None else tau - null for tau, null in zip(taus, nulls, strict=True)
-                )
-            )
-    return (
-        "**Sparse attention ranks words more like the importance of states**: sparsemax has the larger τ than softmax "
-        f"in {in_order(raw)} cells (paper: 5 of 6). Less what ties alone explain, it is larger in "
-        f"{in_order(beyond_ties)}: words with zero weight have zero gradient by construction."
-    )
+def claims(results: Results, data: Sequence[str], *, uniform: bool = True) -> list[Claim]:
+    """All claims; without the cells of uniform attention if asked for."""
+
+    def judged(words: str, asks: Asks, found: Sequence[Cell], note: str = "") -> Claim:
+        cells = [cell for cell in found if cell.here and (uniform or not cell.uniform)]
+        if not cells:
+            return Claim(words, None, None, None, why_not="not measured")
+        side = 1 if asks == "> 0" else -1
+        seeds = [side * each > 0 for cell in cells for each in cell.here]
+        counted = f"{sum(seeds)} of {len(seeds)} by seed{note}"
+        number = over([float(np.mean(cell.here)) for cell in cells])
+        theirs = float(np.mean([cell.paper for cell in cells]))
+        if round(side * theirs, 2) <= 0:
+            return Claim(words, None, None, None, why_not="the paper's own mean has another sign in these cells")
+        n_seeds = {len(cell.here) for cell in cells}
+        here = Here(number, len(cells), " to ".join(map(str, sorted(n_seeds))), "test", of="cells", note=counted)
+        return Claim(words, theirs, asks, here)
+
+    return [
+        judged("Figure 1: τ with gradients, states − inputs", "> 0", _levels(results, data, "g")),
+        judged("Figure 4: leave-one-out", "> 0", _levels(results, data, "D")),
+        judged("τ at states, sparsemax − softmax", "> 0", _sparser(results, data, ("g_h",), _taus)),
+        judged("the same, share of what ties leave", "> 0", _sparser(results, data, ("g_h",), _shares)),
+        judged("Figure 3: τ with inputs, sparsemax − softmax", "< 0", _sparser(results, data, ("g_x", "D_x"), _taus)),
+        judged("Table 1: entropy of influence, sparsemax − softmax", "< 0", _influence(results, data)),
+        _sweep(results, data),
+        Claim(
+            "Table 5: unfrozen adversaries keep more accuracy than frozen", None, None, None,
+            why_not="one seed, bases trained anew",
+        ),
+    ]  # fmt: skip
 
 
-def _sparsity_and_inputs(results: Results, data: Sequence[str]) -> str:
-    cells = [
-        tuple(mean_of(results, name, encoder, each, quantity) for each in reversed(SPARSE))
-        for name in data
-        for encoder in paper.ENCODERS
-        for quantity in ("tau g_x", "tau D_x")
-    ]
-    return (
-        "**Sparse attention ranks words less like the importance of inputs** (Figure 3): sparsemax has the smaller τ "
-        f"in {in_order(cells)} cells (paper: 7 of 12)."
-    )
+def share_of_the_possible(tau: float, null: float) -> float:
+    """How much of the rank correlation that ties leave open is reached: 0 by chance, 1 if all words are in order."""
+    return (tau - null) / (1 - null)
 
 
-def _spread_out(results: Results, data: Sequence[str]) -> str:
-    lowest = [
-        (value, f"{NAMES[group['data']]}, {NAMES[group['encoder']]}, {group['projection']}")
-        for group in results["classifiers"]
-        if (group["vectors"], group["control"]) == ("trained", "none") and group["data"] in data
-        for quantity in ("entropy g_x", "entropy D_x")
-        if (value := mean_of(results, group["data"], group["encoder"], group["projection"], quantity)) is not None
-    ]
-    if not lowest:
-        return ""
-    value, where = min(lowest)
-    return (
-        "**Importance is spread over the inputs whatever the projection** (Figure 2): the lowest mean normalised "
-        f"entropy is {value:.2f} ({where}; {len(lowest)} means)."
-    )
+def _seeds(results: Results, cell: tuple[str, str, str], quantity: str) -> list[float]:
+    group = find(results, *cell) or {}
+    summary = group.get("influence") if quantity == "influence" else group.get("documents", {}).get(quantity)
+    return [each for each in summary["by_seed"] if each is not None] if summary else []
 
 
-def _adversaries(results: Results, data: Sequence[str]) -> str:
-    changes: dict[str, dict[str, float]] = {}
-    for record in results["adversaries"]:
-        test, job = chosen_adversary(record), record["job"]
-        where = f"{NAMES[job['data']]}, {NAMES[job['encoder']]}" + (f", seed {job['seed']}" if job["seed"] else "")
-        changes.setdefault(where, {})[record["kind"]] = test["accuracy"] - test["base_accuracy"]
-    cells = [(each.get("frozen"), each.get("unfrozen")) for each in changes.values()]
-    both = [
-        f"{where} {each['frozen']:+.2f} and {each['unfrozen']:+.2f}"
-        for where, each in changes.items()
-        if len(each) == 2
-    ]
-    return (
-        "**A model trained anew can attend elsewhere at little cost, a frozen one cannot** (Table 5): the unfrozen "
-        f"adversary keeps more accuracy than the frozen one for {in_order(cells)} bases (accuracy less the base's, "
-        f"frozen and unfrozen: {'; '.join(both)})."
-        if cells
-        else ""
-    )
+def _taus(results: Results, cell: tuple[str, str, str], measure: str) -> list[float]:
+    return _seeds(results, cell, f"tau {measure}")
 
 
-def _forms(results: Results, data: Sequence[str]) -> str:
-    """The appendix's claim that the norm of a state and its coordinates give nearly the same."""
-    said = []
+def _shares(results: Results, cell: tuple[str, str, str], measure: str) -> list[float]:
+    taus, nulls = (_seeds(results, cell, f"{kind} {measure}") for kind in ("tau", "null"))
+    return [share_of_the_possible(tau, null) for tau, null in zip(taus, nulls, strict=True)]
+
+
+def is_uniform(results: Results, *cell: str) -> bool:
+    """Whether the attention of these classifiers is so nearly uniform that ranking words by it says little."""
+    found = (find(results, *cell) or {}).get("documents", {}).get("entropy attention")
+    return bool(found) and found["mean"] >= UNIFORM
+
+
+def _levels(results: Results, data: Sequence[str], kind: str) -> list[Cell]:
+    """τ with the importance of states less that of inputs."""
+    cells = []
     for name in data:
         for encoder, projection in PAIRS:
-            forms = (find(results, name, encoder, projection) or {}).get("forms")
-            if forms:
-                tau, norm, coordinates = (forms[key]["mean"] for key in ("tau", "entropy norm", "entropy coordinates"))
-                where = f"{NAMES[name]}, {NAMES[encoder]}, {projection}"
-                said.append(f"{where}: τ {tau:.2f}, entropies {norm:.2f} and {coordinates:.2f}")
-    if not said:
-        return ""
-    return (
-        "**The norm of a state and its coordinates are influenced alike** (appendix A): the gradient of the norm "
-        f"against the whole Jacobian, on a sample of the shorter documents: {'; '.join(said)}."
-    )
+            states, inputs = (_taus(results, (name, encoder, projection), f"{kind}_{of}") for of in "hx")
+            there = paper.TABLE_6[encoder, projection][name]
+            gap = there[f"{kind}_h"][0] - there[f"{kind}_x"][0]
+            cells.append(Cell(_less(states, inputs), gap, is_uniform(results, name, encoder, projection)))
+    return cells
+
+
+def _sparser(
+    results: Results,
+    data: Sequence[str],
+    measures: Sequence[str],
+    of: Callable[[Results, tuple[str, str, str], str], list[float]],
+) -> list[Cell]:
+    """A quantity with sparsemax less the same with softmax, seed by seed."""
+    return [
+        Cell(
+            _less(*(of(results, (name, encoder, each), measure) for each in (SPARSE, DENSE))),
+            paper.TABLE_6[encoder, SPARSE][name][measure][0] - paper.TABLE_6[encoder, DENSE][name][measure][0],
+            is_uniform(results, name, encoder, DENSE),
+        )
+        for name in data
+        for encoder in paper.ENCODERS
+        for measure in measures
+    ]
+
+
+def _influence(results: Results, data: Sequence[str]) -> list[Cell]:
+    return [
+        Cell(
+            _less(*(_seeds(results, (name, encoder, each), "influence") for each in (SPARSE, DENSE))),
+            paper.TABLE_1[encoder, SPARSE][name][0] - paper.TABLE_1[encoder, DENSE][name][0],
+            False,
+        )
+        for name in data
+        for encoder in paper.ENCODERS
+    ]
+
+
+def _less(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [a - b for a, b in zip(one, other, strict=False)]
+
+
+def _sweep(results: Results, data: Sequence[str]) -> Claim:
+    """Table 2, over its settings."""
+    words = "Table 2: τ of λ with the entropy of input importance"
+    found = {
+        (each["data"], each["encoder"]): falls_surely(each)
+        for each in results["sweep"]
+        if each["quantity"] == "entropy g_x" and each["tau_of_means"] is not None and each["data"] in data
+    }
+    if not found:
+        return Claim(words, None, None, None, why_not="not measured")
+    sure = sum(number.high < 0 for number in found.values())
+    theirs = float(np.mean([paper.TABLE_2[encoder][name] for name, encoder in found]))
+    here = Here(
+        over([number.value for number in found.values()]), len(found), "1 to 3", "test", of="cells",
+        note=f"surely < 0 in {sure} of {len(found)}",
+    )  # fmt: skip
+    return Claim(words, theirs, "< 0", here)
+
+
+def falls_surely(swept: dict[str, float]) -> Interval:
+    """The rank correlation of one setting of the sweep, with its interval over models."""
+    return of_rank_correlation(swept["tau_of_means"], int(swept["n_models"]))
+
+
+def summary(results: Results, data: Sequence[str]) -> list[str]:
+    """What follows for a user; numbers only where they are computed."""
+    left = {
+        projection: [
+            each
+            for name in data
+            for encoder in paper.ENCODERS
+            for each in _shares(results, (name, encoder, projection), "g_h")
+        ]
+        for projection in (SPARSE, DENSE)
+    }
+    said = " and ".join(f"{np.mean(each):.2f} ({name})" for name, each in left.items() if each)
+    low = [
+        f"{NAMES[encoder]} {min(entropies):.3f}"
+        for encoder in paper.ENCODERS
+        if (entropies := [e for name in data for e in _seeds(results, (name, encoder, DENSE), "entropy attention")])
+        and min(entropies) >= UNIFORM
+    ]
+    points = [
+        "A τ near 1 between sparse attention and the importance of states is mostly zeros in common: of what they "
+        f"leave, {said} is reached.",
+        "Do not read attention, sparse or not, as the importance of words: at the inputs it ranks them poorly.",
+    ]
+    if low:
+        points.append(f"Some softmax attention is uniform (lowest entropy: {', '.join(low)}): look before ranking.")
+    return points

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1]))  # where intervals is
 
 import numpy as np
 import paper
+from intervals import of_rank_correlation, with_seeds
 
 PAIRS = [(encoder, projection) for encoder in paper.ENCODERS for projection in ("softmax", "sparsemax")]
 NAMES = {
@@ -23,6 +28,8 @@ REMOVALS = {
     "D_h_last_block": "before the last block (b)",
     "D_h_input": "at the input, positions kept (c)",
 }
+
+UNIFORM = 0.99  # mean normalised entropy of attention from which words are ranked by its last digits
 
 Results = dict[str, Any]
 
@@ -53,6 +60,27 @@ def in_order(pairs: Sequence[tuple[float | None, ...]]) -> str:
     return f"{sum(one < other for one, other in known)} of {len(known)}"
 
 
+def measured_on(results: Results, data: str) -> str:
+    """How many documents and seeds the numbers of a set rest on."""
+    group = next((each for each in results["classifiers"] if each["data"] == data and "documents" in each), None)
+    if group is None:
+        return "not measured"
+    seeds = max(len(each["seeds"]) for each in results["classifiers"] if each["data"] == data)
+    return f"n = {group['documents']['n_words']['n_documents']:,}, {seeds} seed{'s' if seeds > 1 else ''}"
+
+
+def _n(group: dict[str, Any] | None) -> list[str]:
+    """Documents on which importance was measured, and seeds."""
+    summary = (group or {}).get("documents", {}).get("n_words")
+    return ["–", "–"] if group is None or summary is None else [f"{summary['n_documents']:,}", str(len(group["seeds"]))]
+
+
+def _flag(group: dict[str, Any] | None) -> str:
+    """A dagger for attention that is all but uniform."""
+    entropy = (group or {}).get("documents", {}).get("entropy attention")
+    return " †" if entropy and entropy["mean"] is not None and entropy["mean"] >= UNIFORM else ""
+
+
 def table_text(results: Results, table: str, data: Sequence[str]) -> str:
     """One table, of these sets."""
     makers = {"1": table_1, "2": table_2, "3": table_3, "5": table_5, "6": table_6, "controls": controls}
@@ -71,7 +99,12 @@ def _number(value: float | None, digits: int = 2) -> str:
 def _spread(summary: dict[str, Any] | None) -> str:
     if not summary or summary["mean"] is None:
         return "–"
-    return f"{summary['mean']:.2f} ± {summary['spread']:.2f} [{summary['low']:.2f}, {summary['high']:.2f}]"
+    seeds = [each for each in summary["by_seed"] if each is not None]
+    sd = float(np.std(seeds, ddof=1)) if len(seeds) > 1 else None
+    within = (-1.0, 1.0)
+    number = with_seeds(summary["mean"], summary["low"], summary["high"], sd, len(seeds), within)
+    each = f" ({', '.join(f'{value:.2f}' for value in seeds)})" if len(seeds) > 1 else ""
+    return f"{number.value:.2f} ± {summary['spread']:.2f} [{number.low:.2f}, {number.high:.2f}]{each}"
 
 
 def _undefined(summaries: Sequence[dict[str, Any] | None]) -> str:
@@ -91,7 +124,8 @@ def table_1(results: Results, data: Sequence[str]) -> str:
         rows.append(
             [*row, _undefined([(find(results, each, encoder, projection) or {}).get("influence") for each in data])]
         )
-    return _markdown(["encoder", "attention", *(NAMES[name] for name in data), "undefined"], rows)
+    columns = [f"{NAMES[name]} ({measured_on(results, name)})" for name in data]
+    return _markdown(["encoder", "attention", *columns, "undefined"], rows)
 
 
 def table_2(results: Results, data: Sequence[str], quantity: str = "entropy g_x") -> str:
@@ -103,13 +137,15 @@ def table_2(results: Results, data: Sequence[str], quantity: str = "entropy g_x"
                 (each for each in results["sweep"]
                  if (each["data"], each["encoder"], each["quantity"]) == (name, encoder, quantity)), None,
             )  # fmt: skip
-            ours = ["–"] * 4
-            if found:
-                ours = [_number(found[key], 3) for key in ("tau_of_means", "rho_of_means", "tau_of_documents")]
-                ours.append(f"{found['n_models']} ({found['n_sparsities']})")
+            ours = ["–"] * 5
+            if found and found["tau_of_means"] is not None:
+                number = of_rank_correlation(found["tau_of_means"], found["n_models"])
+                ours = [f"{number.value:.3f} [{number.low:.3f}, {number.high:.3f}]"]
+                ours += [_number(found[key], 3) for key in ("rho_of_means", "tau_of_documents")]
+                ours += [f"{found['n_models']}", f"{found['n_sparsities']}"]
             theirs = f"{paper.TABLE_2[encoder][name]:.3f}" if quantity == "entropy g_x" else "–"
             rows.append([NAMES[encoder], NAMES[name], theirs, *ours])
-    head = ["encoder", "set", "paper", "τ-b over models", "ρ over models", "τ-b over documents", "models (λ)"]
+    head = ["encoder", "set", "paper", "τ-b over models", "ρ over models", "τ-b over documents", "n (models)", "λ"]
     return _markdown(head, rows)
 
 
@@ -128,11 +164,15 @@ def sparsities(results: Results, data: Sequence[str]) -> str:
                 group = find(results, name, encoder, projection)
                 if group is None:
                     continue
-                numbers = [_number(mean_of(results, name, encoder, projection, key)) for key in columns]
+                numbers = [
+                    _number(mean_of(results, name, encoder, projection, key))
+                    + (_flag(group) if key.startswith("tau") else "")
+                    for key in columns
+                ]
                 shown = "softmax" if value is None else f"{value:g}"
                 right = f"{np.mean(group['accuracy']):.3f}"
-                rows.append([NAMES[name], NAMES[encoder], shown, str(len(group["seeds"])), right, *numbers])
-    return _markdown(["set", "encoder", "λ", "seeds", "accuracy", *columns.values()], rows)
+                rows.append([NAMES[name], NAMES[encoder], shown, *_n(group), right, *numbers])
+    return _markdown(["set", "encoder", "λ", "n", "seeds", "accuracy", *columns.values()], rows)
 
 
 def trials(results: Results, data: Sequence[str]) -> str:
@@ -154,10 +194,12 @@ def detached(results: Results, data: Sequence[str]) -> str:
     rows = []
     for name in data:
         for encoder, projection in PAIRS:
-            documents = (find(results, name, encoder, projection) or {}).get("documents", {})
-            cells = [_spread(documents.get(key)) for key in ("tau g_x", "tau g_x_detached")]
-            rows.append([NAMES[name], NAMES[encoder], projection, *cells])
-    return _markdown(["set", "encoder", "attention", "through the attention", "attention constant"], rows)
+            group = find(results, name, encoder, projection)
+            documents = (group or {}).get("documents", {})
+            cells = [_spread(documents.get(key)) + _flag(group) for key in ("tau g_x", "tau g_x_detached")]
+            rows.append([NAMES[name], NAMES[encoder], projection, *_n(group), *cells])
+    head = ["set", "encoder", "attention", "n", "seeds", "through the attention", "attention constant"]
+    return _markdown(head, rows)
 
 
 def table_3(results: Results, data: Sequence[str]) -> str:
@@ -177,7 +219,16 @@ def table_3(results: Results, data: Sequence[str]) -> str:
             theirs = " / ".join(map(str, paper.SIZES[name]))
             wanted = f"{paper.ACCURACY[encoder][name]:.2f}"
             rows.append([NAMES[name], f"{theirs} → {sizes}", NAMES[encoder], projection, wanted, ours, auc, gate])
-    head = ["set", "train / test", "encoder", "attention", "accuracy, paper", "obtained (by seed)", "ROC-AUC", "gate"]
+    head = [
+        "set",
+        "documents: train / test (n)",
+        "encoder",
+        "attention",
+        "accuracy, paper",
+        "obtained (by seed)",
+        "ROC-AUC",
+        "gate",
+    ]
     return _markdown(head, rows)
 
 
@@ -192,8 +243,9 @@ def table_5(results: Results, data: Sequence[str]) -> str:
                 rows.append(
                     [NAMES[encoder], kind, NAMES[name], *theirs, *_adversary_cells(results, name, encoder, kind)]
                 )
-    head = ["encoder", "adversary", "set", "JSD, paper", "accuracy (Δ), paper"]
-    return _markdown([*head, "JSD", "accuracy", "Δ", "mean move of ŷ", "weight", "epochs"], rows)
+    head = ["encoder", "adversary", "set", "JSD, paper", "accuracy (Δ), paper", "n", "seeds"]
+    columns = ["JSD", "accuracy", "Δ", "accuracies of the base in this search", "mean move of ŷ", "weight", "epochs"]
+    return _markdown([*head, *columns], rows)
 
 
 def chosen_adversary(record: dict[str, Any]) -> dict[str, Any]:
@@ -204,18 +256,23 @@ def chosen_adversary(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> list[str]:
-    tests = [
-        chosen_adversary(record)
+    records = [
+        record
         for record in results["adversaries"]
         if (record["job"]["data"], record["job"]["encoder"], record["kind"]) == (data, encoder, kind)
     ]
-    if not tests:
-        return ["–"] * 6
+    if not records:
+        return ["–"] * 9
+    tests = [chosen_adversary(record) for record in records]
+    bases = sorted({each["test"]["base_accuracy"] for record in records for each in record["adversaries"]})
     keys = ("jensen_shannon", "accuracy", "base_accuracy", "prediction_distance")
     apart, right, base, moved = (float(np.mean([each[key] for each in tests])) for key in keys)
     weights = ", ".join(f"{weight:g}" for weight in sorted({each["settings"]["divergence_weight"] for each in tests}))
     epochs = ", ".join(f"{each['n_epochs']} of {each['settings']['max_epochs']}" for each in tests)
-    return [f"**{apart:.2f}**", f"**{right:.2f}**", f"{right - base:+.2f}", f"{moved:.2f}", weights, epochs]
+    return [
+        f"{tests[0]['n_documents']:,}", str(len(records)), f"{apart:.2f}", f"{right:.2f}", f"{right - base:+.2f}",
+        ", ".join(f"{each:.3f}" for each in bases), f"{moved:.2f}", weights, epochs,
+    ]  # fmt: skip
 
 
 def table_6(results: Results, data: Sequence[str]) -> str:
@@ -225,15 +282,16 @@ def table_6(results: Results, data: Sequence[str]) -> str:
         for encoder, projection in PAIRS:
             row, counts = [level, NAMES[encoder], projection], []
             for name in data:
-                documents = (find(results, name, encoder, projection) or {}).get("documents", {})
+                group = find(results, name, encoder, projection)
+                documents = (group or {}).get("documents", {})
                 for measure in names:
                     theirs = paper.TABLE_6[encoder, projection][name][measure]
                     ours, null = documents.get(f"tau {measure}"), documents.get(f"null {measure}")
                     shown = _number(null["mean"] if null else None)
-                    row.append(f"{theirs[0]:.2f} ± {theirs[1]:.2f} → **{_spread(ours)}** \\| {shown}")
+                    row.append(f"{theirs[0]:.2f} ± {theirs[1]:.2f} → **{_spread(ours)}**{_flag(group)} \\| {shown}")
                     counts.append(ours)
             rows.append([*row, _undefined(counts)])
-    columns = [f"{NAMES[name]} {kind}" for name in data for kind in MEASURES.values()]
+    columns = [f"{NAMES[name]} {kind} ({measured_on(results, name)})" for name in data for kind in MEASURES.values()]
     return _markdown(["of", "encoder", "attention", *columns, "undefined"], rows)
 
 
@@ -242,14 +300,15 @@ def removals(results: Results, data: Sequence[str]) -> str:
     rows = []
     for name in data:
         for encoder, projection in PAIRS:
-            documents = (find(results, name, encoder, projection) or {}).get("documents", {})
+            group = find(results, name, encoder, projection)
+            documents = (group or {}).get("documents", {})
             theirs = paper.TABLE_6[encoder, projection][name]["D_h"][0]
             cells = []
             for measure in REMOVALS:
                 ours, null = documents.get(f"tau {measure}"), documents.get(f"null {measure}")
-                cells.append(f"{_spread(ours)} \\| {_number(null['mean'] if null else None)}")
-            rows.append([NAMES[name], NAMES[encoder], projection, f"{theirs:.2f}", *cells])
-    return _markdown(["set", "encoder", "attention", "paper", *REMOVALS.values()], rows)
+                cells.append(f"{_spread(ours)}{_flag(group)} \\| {_number(null['mean'] if null else None)}")
+            rows.append([NAMES[name], NAMES[encoder], projection, *_n(group), f"{theirs:.2f}", *cells])
+    return _markdown(["set", "encoder", "attention", "n", "seeds", "paper", *REMOVALS.values()], rows)
 
 
 def ties(results: Results, data: Sequence[str]) -> str:
@@ -257,7 +316,8 @@ def ties(results: Results, data: Sequence[str]) -> str:
     rows = []
     for name in data:
         for encoder, projection in PAIRS:
-            documents = (find(results, name, encoder, projection) or {}).get("documents")
+            group = find(results, name, encoder, projection)
+            documents = (group or {}).get("documents")
             if documents is None:
                 continue
             keys = (
@@ -270,9 +330,40 @@ def ties(results: Results, data: Sequence[str]) -> str:
                 "null D_h",
                 "tau D_h",
             )
-            rows.append([NAMES[name], NAMES[encoder], projection, *(_number(documents[key]["mean"]) for key in keys)])
-    head = ["set", "encoder", "attention", "words n", "support s", "entropy", "(n − s) / (n − (s + 1) / 2)"]
-    return _markdown([*head, "ties, g(h)", "τ, g(h)", "ties, D(h)", "τ, D(h)"], rows)
+            numbers = [
+                _number(documents[key]["mean"]) + (_flag(group) if key.startswith("tau") else "") for key in keys
+            ]
+            for measure, place in (("g_h", 6), ("D_h", 9)):
+                tau, null = (documents[f"{kind} {measure}"]["by_seed"] for kind in ("tau", "null"))
+                shares = [(one - other) / (1 - other) for one, other in zip(tau, null, strict=True)]
+                numbers.insert(place, ", ".join(f"{share:.2f}" for share in shares))
+            rows.append([NAMES[name], NAMES[encoder], projection, *_n(group), *numbers])
+    head = [
+        "set",
+        "encoder",
+        "attention",
+        "n",
+        "seeds",
+        "words w",
+        "support s",
+        "entropy",
+        "(w − s) / (w − (s + 1) / 2)",
+    ]
+    of_states = [f"{what}, {of}" for of in ("g(h)", "D(h)") for what in ("ties", "τ", "share of the possible by seed")]
+    return _markdown([*head, *of_states], rows)
+
+
+def forms(results: Results, data: Sequence[str]) -> str:
+    """The norm of a state against its coordinates (appendix A of the paper), on a few of the shorter documents."""
+    rows = []
+    for name in data:
+        for encoder, projection in PAIRS:
+            found = (find(results, name, encoder, projection) or {}).get("forms")
+            if found:
+                tau, norm, coordinates = (found[key] for key in ("tau", "entropy norm", "entropy coordinates"))
+                cells = [_spread(tau), _number(norm["mean"]), _number(coordinates["mean"])]
+                rows.append([NAMES[name], NAMES[encoder], projection, str(tau["n_documents"]), *cells])
+    return _markdown(["set", "encoder", "attention", "n", "τ", "entropy, norm", "entropy, coordinates"], rows)
 
 
 def controls(results: Results, data: Sequence[str]) -> str:
@@ -292,16 +383,18 @@ def controls(results: Results, data: Sequence[str]) -> str:
                     continue
                 documents = group.get("documents", {})
                 cells = [
-                    _spread(documents.get(key)) for key in ("tau g_x", "tau D_x", "tau g_h", "tau D_h", "entropy g_x")
+                    _spread(documents.get(key)) + (_flag(group) if key.startswith("tau") else "")
+                    for key in ("tau g_x", "tau D_x", "tau g_h", "tau D_h", "entropy g_x")
                 ]
-                rows.append(
-                    [NAMES[name], NAMES[encoder], projection, kind, f"{np.mean(group['accuracy']):.3f}", *cells]
-                )
+                right = f"{np.mean(group['accuracy']):.3f}"
+                rows.append([NAMES[name], NAMES[encoder], projection, kind, *_n(group), right, *cells])
     head = [
         "set",
         "encoder",
         "attention",
         "classifier",
+        "n",
+        "seeds",
         "accuracy",
         "τ g(x)",
         "τ D(x)",

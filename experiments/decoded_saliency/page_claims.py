@@ -1,0 +1,132 @@
+"""The first screen of docs/decoded_saliency.md: what the paper claims, what was found, and what follows for a user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import paper
+from contestants import CONTESTANTS
+from findings import ZERO, comparison
+from intervals import Interval, centred, difference
+from verdict import RULE, Asks, Claim, Here, claims_table
+from wording import TITLES, bullet, link, paragraph
+
+from whence.metrics.many_comparisons import holm
+
+TRAINING = Path(__file__).parents[2] / "training" / "results.json"
+SPLIT = {"sst2": "half of dev", "ag_news": "half of a test sample"}
+WHOLE = {"sst2": "dev", "ag_news": "test sample"}
+GAMES: dict[str, tuple[int, Asks]] = {"revealing": (0, "> 0"), "hiding": (1, "< 0")}
+N_TEST = 7_600  # of AG News
+SAME_LAYER = "the undecoded score at the same layer"
+
+
+def first_screen(
+    games: Mapping[str, Any], overlaps: Mapping[str, Any], figures: Path, out: Path, more: str
+) -> list[str]:
+    """Claims, pictures, and what they mean."""
+    training = json.loads(TRAINING.read_text(encoding="utf-8"))
+    weights = {_embedded(training, name)["knobs"]["masked_lm_weight"] for name in ("sentiment", "topic")}
+    lines = ["# Decoded layer saliency, tried again", ""]
+    lines += paragraph(
+        f"""Hou and Castanon (2022) carry a hidden layer's scores back to words through the language-model head. **The
+        models here were kept decodable**: their fine-tuning went on filling masked words (loss weight
+        {" and ".join(f"{weight:g}" for weight in sorted(weights))}), of which the paper says nothing.
+        {ordinary(training)}
+        [Appendix]({more}): commands, all tables and figures."""
+    )
+    claims = [claim for name in TITLES for claim in _games(name, games[name])]
+    claims += [claim for name in TITLES for claim in _overlap(name, overlaps[name])]
+    claims.append(Claim("any of this on an ordinary fine-tuning", None, None, None, why_not="–"))
+    if games["ag_news"]["n_texts"] < N_TEST:
+        claims.append(Claim(f"all {N_TEST:,} test texts of AG News", None, None, None, why_not="–"))
+    lines += ["", *claims_table(claims), "", *paragraph(RULE), ""]
+    lines += [f"![All layers on {TITLES['sst2']}]({link(figures / 'sst2-layers.png', out)})", ""]
+    lines += [f"![Overlap over k]({link(figures / 'overlap.png', out)})", "", "## What this means for you", ""]
+    return [*lines, *(line for point in meaning(games) for line in bullet(point))]
+
+
+def ordinary(training: Mapping[str, Any]) -> str:
+    """What the head reads at the layer before the last with and without that loss, where both were trained."""
+    trial = training["trials"].get("sentiment-0-1")
+    if trial is None:
+        return ""
+    ours, plain = (run["head_after"][-2] for run in (_embedded(training, "sentiment"), trial))
+    return (
+        f"At layer {plain['layer']} the head gives the word that stands there {ours['mean_probability']:.2f}; after an"
+        f" ordinary fine-tuning {plain['mean_probability']:.2f} (median rank {plain['median_rank']})."
+    )
+
+
+def _embedded(training: Mapping[str, Any], task: str) -> Mapping[str, Any]:
+    run: Mapping[str, Any] = training["finetunings"][training["embedded_runs"][task]]
+    return run
+
+
+def meaning(games: Mapping[str, Any]) -> list[str]:
+    told = []
+    for name, title in TITLES.items():
+        rows = games[name]["differences"]
+        ps = holm(np.array([row["p"] for row in rows]))
+        against = {
+            row["game"]: comparison(row, p) for row, p in zip(rows, ps, strict=True) if row["what"] == SAME_LAYER
+        }
+        told += [f"{title} {game} {verdict}" for game, verdict in against.items()]
+    return [
+        f"Choose the layer first; what decoding adds to the undecoded score there: {', '.join(told)}.",
+        "Fewer tokens shared by two classes is no mark of decoding: the paper's rivals share as few here.",
+        "Measure the head at your layer before you decode: an ordinary model may not be readable there.",
+    ]
+
+
+def _games(name: str, found: Mapping[str, Any]) -> list[Claim]:
+    """Decoded at its chosen layer against the paper's baseline, and against the rival that the paper finds stronger."""
+    claims = []
+    rows = {(row["what"], row["game"]): row for row in found["differences"]}
+    theirs, best = paper.GAMES[name], paper.GAMES[name][paper.BEST[name]]
+    for game, (column, asks) in GAMES.items():
+        row = rows.get(("the undecoded score at layer 0", game))
+        if row is not None:
+            words = f"{TITLES[name]}, {game}: decoded − layer 0"
+            claims.append(_claim(words, best[column] - theirs["Grad-CAM l0"][column], asks, row, SPLIT[name]))
+    row = rows.get(("the best of the packages' explainers", "hiding"))
+    if row is not None and "Shapely" in theirs and row["rival"].startswith("Shapley"):
+        words = f"{TITLES[name]}, hiding: decoded − Shapley"
+        claims.append(_claim(words, best[1] - theirs["Shapely"][1], "> 0", row, SPLIT[name]))
+    return claims
+
+
+def _claim(words: str, theirs: float, asks: Asks, row: Mapping[str, Any], split: str) -> Claim:
+    return Claim(
+        words, theirs, asks, Here(Interval(row["mean"], row["low"], row["high"]), row["n"], 1, split), digits=3
+    )
+
+
+def _overlap(name: str, found: Mapping[str, Any]) -> list[Claim]:
+    """Decoded against the lowest of the paper's rivals that have scores at all."""
+    chosen, methods = found["chosen"], found["methods"]
+    counts = paper.OVERLAPS[name]
+    rivals = [
+        called
+        for called in methods
+        if called in CONTESTANTS and called not in ZERO and CONTESTANTS[called].paper in counts and called != "Decoded"
+        and CONTESTANTS[called].group == "package"
+    ]  # fmt: skip
+    if chosen not in methods or not rivals:
+        return []
+    lowest = min(rivals, key=lambda called: methods[called]["overlap"])
+    ours = difference(overlap_interval(methods[chosen]), overlap_interval(methods[lowest]))
+    shares = {each: 100 * sum(row) / (50 * len(row)) for each, row in counts.items()}
+    theirs = shares.pop("Decoded") - min(shares.values())
+    number = Interval(*(100 * each for each in ours))
+    words = f"{TITLES[name]}, overlap: decoded − lowest rival"
+    return [Claim(words, theirs, "< 0", Here(number, found["n_texts"], 1, WHOLE[name], note=lowest), digits=1)]
+
+
+def overlap_interval(facts: Mapping[str, Any]) -> Interval:
+    """The overlap with its interval; records from before the middle was kept have the ends of the resamples alone."""
+    return centred(facts["overlap"], facts["low"], facts["high"], facts.get("middle"))

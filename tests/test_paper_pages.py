@@ -1,0 +1,313 @@
+"""Every generated page, walked: verdicts follow from their rows, intervals hold their estimates, commands are those of
+the records, and no table of numbers is without an n."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS, EXPERIMENTS = ROOT / "docs", ROOT / "experiments"
+sys.path.insert(0, str(EXPERIMENTS))
+
+from intervals import Interval  # noqa: E402
+from verdict import RULE, verdict  # noqa: E402
+
+PAPERS = ("diffmask", "sparse_attention", "decoded_saliency")
+WRITERS = {
+    "diffmask": "diffmask/write_docs.py",
+    "sparse_attention": "sparse_attention/report.py",
+    "decoded_saliency": "decoded_saliency/write_page.py",
+    "scoreboard": "scoreboard/write_page.py",
+}
+PAGES = [f"{name}{part}" for name in PAPERS for part in ("", "_appendix")] + ["scoreboard", "one_pass"]
+WITH_N = [name for name in PAGES if name != "one_pass"]  # whose sections say the number of texts above the tables
+NUMBER = r"[+-]?\d[\d,]*(?:\.\d+)?"
+BRACKETED = re.compile(rf"({NUMBER})(?: ± {NUMBER})?(%?) \[({NUMBER})%?, ({NUMBER})%?\]")
+HERE_CELL = re.compile(
+    rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]; n = ([\d,]+)(?: cells)?, (\d(?: to \d)?) seeds?, [\w ,]+(?:; .+)?"
+)
+COUNTED = re.compile(r"\bn = \d|^n$|\(n\)|^n \(models\)$|\bdocuments\b|\btexts\b|\bsentences\b")
+
+
+class Table(NamedTuple):
+    above: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def text_of(page: str) -> str:
+    return (DOCS / f"{page}.md").read_text(encoding="utf-8")
+
+
+def tables(text: str) -> Iterator[Table]:
+    """Every table with the paragraph above it."""
+    above, lines = "", text.splitlines()
+    number = 0
+    while number < len(lines):
+        if not lines[number].startswith("|"):
+            paragraph = []
+            while number < len(lines) and lines[number] and not lines[number].startswith("|"):
+                paragraph.append(lines[number])
+                number += 1
+            above = " ".join(paragraph) or above
+            number += not (number < len(lines) and lines[number].startswith("|"))
+            continue
+        rows = []
+        while number < len(lines) and lines[number].startswith("|"):
+            rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", lines[number])[1:-1]])
+            number += 1
+        yield Table(above, rows[0], rows[2:])
+
+
+def as_number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def judge(cells: list[str]) -> str:
+    """The verdict of a row by the rule, from what the row prints."""
+    _, said, here, _ = cells
+    if (found := HERE_CELL.fullmatch(here)) is None:
+        assert not re.search(r"\d\.\d", here), f"a number without interval, n, seeds or split: {here}"
+        return "not tried"
+    value = Interval(*(as_number(found[number]) for number in (1, 2, 3)))
+    if side := re.fullmatch(rf"({NUMBER}), ([<>] 0)", said):
+        return verdict(as_number(side[1]), side[2], value)  # type: ignore[arg-type]
+    level = re.fullmatch(rf"(at least|at most|about) ({NUMBER})", said)
+    assert level is not None, f"no claim of the paper: {said}"
+    return verdict(as_number(level[2]), level[1], value)  # type: ignore[arg-type]
+
+
+def claims_of(page: str) -> list[list[str]]:
+    return [row for each in tables(text_of(page)) if each.head[-1:] == ["verdict"] for row in each.rows]
+
+
+@pytest.mark.parametrize("page", PAPERS)
+def test_a_paper_s_page_opens_with_its_claims(page: str) -> None:
+    text = text_of(page)
+    first = next(tables(text))
+    assert first.head == ["claim", "paper", "here", "verdict"]
+    assert " ".join(RULE.split()) in " ".join(text.split())
+    assert 2 <= text.count("![") <= 3
+    assert text.index("|claim|") < text.index("![") < text.index("## What this means for you")
+    assert text.count("\n## ") == 1, "everything else is in the appendix"
+    assert f"({page}_appendix.md)" in text
+    assert re.search(r"\b(asked|met)\b", text) is None
+
+
+def test_the_first_screens_are_short() -> None:
+    assert sum(len(text_of(page).split()) for page in PAPERS) < 1_200
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith(PAPERS)])
+def test_each_verdict_follows_from_its_row(page: str) -> None:
+    rows = claims_of(page)
+    assert rows or page.endswith("appendix")
+    for row in rows:
+        assert row[3] == judge(row), row
+
+
+def test_the_walk_finds_a_wrong_verdict() -> None:
+    row = ["a claim", "+9.8, > 0", "-9.3 [-13.4, -5.1]; n = 255, 1 seed, dev", "reproduced"]
+    assert judge(row) == "reversed"
+    assert judge([*row[:2], "0.69 [0.65, 0.74]; n = 12 cells, 1 to 3 seeds, test; 52.2 % masked", ""]) == "reproduced"
+    assert judge(["", "at least 0.94", "0.69 [0.65, 0.74]; n = 446, 1 seed, dev", ""]) == "not reproduced"
+    with pytest.raises(AssertionError, match="without interval"):
+        judge(["", "at least 0.94", "0.69 on dev", ""])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_interval_holds_its_estimate(page: str) -> None:
+    found = BRACKETED.findall(text_of(page))
+    assert found
+    for value, _, low, high in found:
+        assert as_number(low) <= as_number(value) <= as_number(high), f"{value} [{low}, {high}]"
+
+
+def test_the_walk_finds_an_interval_that_does_not_hold() -> None:
+    assert BRACKETED.findall("16.0% [6.0%, 14.0%] and 0.21 ± 0.25 [-0.17, 0.58] (0.13)") == [
+        ("16.0", "%", "6.0", "14.0"), ("0.21", "", "-0.17", "0.58")
+    ]  # fmt: skip
+
+
+def lacks_n(table: Table) -> bool:
+    """Whether a table shows numbers and neither its head, nor its rows, nor the paragraph above says of how many."""
+    if not any(re.search(r"\d\.\d", cell) for row in table.rows for cell in row):
+        return False
+    if any(COUNTED.search(cell) for cell in table.head) or re.search(r"\bn = \d|\d+ texts", table.above):
+        return False
+    return not all(any(re.search(r"\bn = \d", cell) for cell in row) for row in table.rows if row[-1] != "not tried")
+
+
+@pytest.mark.parametrize("page", WITH_N)
+def test_no_number_without_n(page: str) -> None:
+    for table in tables(text_of(page)):
+        assert not lacks_n(table), (table.above[-200:], table.head)
+
+
+def test_the_walk_finds_a_table_without_n() -> None:
+    assert lacks_n(Table("Agreement:", ["layer", "agreement"], [["1", "0.94"]]))
+    assert not lacks_n(Table("Agreement, n = 872:", ["layer", "agreement"], [["1", "0.94"]]))
+    assert not lacks_n(Table("Agreement:", ["layer", "n", "agreement"], [["1", "872", "0.94"]]))
+
+
+# a script is run until it has parsed its options
+PARSER = """
+import argparse, json, runpy, sys
+from pathlib import Path
+class Parsed(Exception):
+    pass
+original = argparse.ArgumentParser.parse_args
+def parse(self, args=None, namespace=None):
+    raise Parsed(vars(original(self, args, namespace)))
+argparse.ArgumentParser.parse_args = parse
+found = []
+for script, *given in json.loads(sys.stdin.read()):
+    sys.argv, sys.path[:1] = [script, *given], [str(Path(script).parent)]
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except Parsed as parsed:
+        found.append({"script": Path(script).stem, **parsed.args[0]})
+print(json.dumps(found, default=str))
+"""
+
+
+def commands_in(text: str) -> list[list[str]]:
+    lines = re.findall(r"^python (experiments/.*)$", text.replace("\\\n", " "), flags=re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def parsed(commands: list[list[str]]) -> list[dict[str, Any]]:
+    """The options of each command as its own script reads them; of one that needs gensim, none."""
+    known = [command for command in commands if "word_vectors" not in command[0]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", PARSER],
+        input=json.dumps(known),
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    assert len(found) == len(known)
+    return found
+
+
+def record(folder: str, name: str) -> Any:
+    return json.loads((EXPERIMENTS / folder / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def test_the_commands_of_diffmask_are_those_of_its_records() -> None:
+    found = parsed(commands_in(text_of("diffmask_appendix")))
+    tuned = {Path(each["out"]).name: each for each in found if each["script"] == "finetune"}
+    for folder, name in (("sst5", "sst"), ("sst5-gaps", "sst_gaps"), ("squad", "squad")):
+        model = record("diffmask", name)["model"]
+        for option in ("task", "epochs", "batch", "rate", "seed", "gaps", "agreement", "phrase_epochs"):
+            assert tuned[folder][option] == model.get(option, 0), (folder, option)
+    [questions] = [each for each in found if each["script"] == "squad"]
+    squad = record("diffmask", "squad")
+    assert (questions["questions"], questions["search_budget"]) == (
+        squad["n_drawn"], squad["figure_2"]["search"]["budget"]
+    )  # fmt: skip
+    [digits], toy = [each for each in found if each["script"] == "toy"], record("diffmask", "toy")
+    assert (digits["seeds"], digits["texts"], digits["held_out"]) == (toy["seeds"], toy["n_texts"], toy["n_held_out"])
+    assert digits["steps"] == toy["probes"]["steps"]
+    for command in (each for each in found if each["script"] == "table2"):
+        own = record("diffmask", "table2_gru" if command["model"] == "gru" else "table2_bert")
+        search = own["search"]
+        limited = search["sentences"] if search["sentences"] < search["short_enough"] else None
+        assert (command["seeds"], command["budget"], command["limit"]) == (own["seeds"], search["budget"], limited)
+        assert (command["longest"], command["split"]) == (search["longest"], own["split"])
+        assert {row["settings"]["steps"] for row in own["rows"].values()} == {command["steps"]}
+    assert len([each for each in found if each["script"] == "table2"]) == 2
+
+
+def test_the_probes_are_fitted_as_their_records_say() -> None:
+    program = "import json, fit_probes; print(json.dumps({k: (v[3], v[5], v[6]) for k, v in fit_probes.RUNS.items()}))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(EXPERIMENTS / "diffmask")])}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout.splitlines()[-1])
+    recorded = {f"sst5-{key}": run for key, run in record("diffmask", "sst")["runs"].items()}
+    recorded |= {f"sst5-gaps-{key}": run for key, run in record("diffmask", "sst_gaps")["runs"].items()}
+    embedded = record("diffmask", "sentiment")
+    for kind in ("input", "hidden"):
+        recorded[f"squad-{kind}"] = record("diffmask", "squad")[kind]
+        recorded |= {f"{name}-{kind}": embedded[name][kind] for name in ("sentiment", "topic")}
+    assert set(recorded) == set(runs)
+    for name, (kind, seed, changes) in runs.items():
+        settings = recorded[name]["settings"]
+        assert (settings["kind"], settings["seed"]) == (kind, seed), name
+        for option, value in changes.items():
+            assert settings["recipe"][option] == value, (name, option)
+
+
+def test_the_commands_of_sparse_attention_are_those_of_its_records() -> None:
+    commands = commands_in(text_of("sparse_attention_appendix"))
+    results = record("sparse_attention", "results")
+    [vectors] = [command for command in commands if "word_vectors" in command[0]]
+    options = dict(zip(vectors[1::2], vectors[2::2], strict=True))
+    about = results["vectors"]
+    assert (options["--size"], options["--epochs"]) == (str(about["size"]), str(about["epochs"]))
+    assert about["algorithm"] == "skip-gram"
+    assert "--cbow" not in vectors
+    found = [each for each in parsed(commands) if each["script"] == "run"]
+    for group in results["classifiers"]:
+        control = group["control"] != "none" or group["vectors"] != "trained"
+        [command] = [each for each in found if each["data"] == [group["data"]] and
+                     ("controls" in each["table"] if control else "6" in each["table"])]  # fmt: skip
+        where = (group["data"], group["encoder"], group["projection"], group["control"], group["vectors"])
+        assert command["seeds"] == group["seeds"], where
+        n_measured = command["n_measured"] or group["sizes"]["test"]
+        assert n_measured == group["documents"]["n_words"]["n_documents"], where
+        if "forms" in group:
+            assert command["sample"] == group["forms"]["tau"]["n_documents"], where
+    for search in results["adversaries"]:
+        [command] = [each for each in found if each["data"] == [search["job"]["data"]] and "5" in each["table"]]
+        assert search["job"]["seed"] in command["seeds"]
+        for each in search["adversaries"]:
+            assert each["test"]["settings"]["max_epochs"] == command["adversary_epochs"]
+
+
+def test_the_commands_of_decoded_saliency_are_those_of_its_records() -> None:
+    found = parsed(commands_in(text_of("decoded_saliency_appendix")))
+    for command in (each for each in found if each["script"] in ("tables", "overlap")):
+        for data in command["sets"]:
+            games = record("decoded_saliency", f"{data}-games")
+            assert (command["seed"], command["jobs"]) == (games["seed"], games["jobs"])
+            assert games["n_texts"] == min(command["sample"], {"sst2": 872, "ag_news": 7_600}[data])
+    assert [each["script"] for each in found] == ["tables", "overlap", "write_page"]
+
+
+@pytest.mark.parametrize("folder", ["diffmask", "sparse_attention", "scoreboard"])
+def test_the_commands_of_a_readme_parse(folder: str) -> None:
+    assert parsed(commands_in((EXPERIMENTS / folder / "README.md").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", WRITERS)
+def test_a_page_is_what_its_script_writes(page: str, tmp_path: Path) -> None:
+    """So that nobody mends a page by hand."""
+    figures = tmp_path / "figures" / page
+    figures.mkdir(parents=True)
+    for drawn in (DOCS / "figures" / page).glob("toy-*.png"):  # by the run itself, not by the page's script
+        shutil.copy(drawn, figures)
+    command = [sys.executable, str(EXPERIMENTS / WRITERS[page]), "--out", str(tmp_path / f"{page}.md")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    written = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.md")}
+    assert len(written) == 1 + (page in PAPERS)
+    for name, text in written.items():
+        assert text == (DOCS / name).read_text(encoding="utf-8"), name
