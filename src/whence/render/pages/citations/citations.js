@@ -78,7 +78,7 @@ function line([source, score, low, high], sentence, ends) {
 function show(number) {
   shown = number;
   const sentence = data.sentences[number];
-  buttons.forEach((button, each) => button.setAttribute("aria-pressed", String(each === number)));
+  for (const [each, button] of buttons.entries()) button.setAttribute("aria-pressed", String(each === number));
   const told = sentence.cited !== null;
   const numbers = sentence.ranked.flatMap((row) => row.slice(1).filter((value) => value !== null));
   const ends = [Math.min(0, ...numbers), Math.max(0, ...numbers, told ? data.least : 0)];

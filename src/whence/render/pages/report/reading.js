@@ -56,7 +56,8 @@ function openRun(run, widths) {
     about,
     layers: about.layers,
     meaning: about.meaning,
-    score: (layer, piece) => opened.pointed?.(layer, piece) ?? tables[piece.unit][layer * widths[piece.unit] + piece.at],
+    score: (layer, piece) =>
+      opened.pointed?.(layer, piece) ?? tables[piece.unit][layer * widths[piece.unit] + piece.at],
     error: (layer, { unit, at }) => (opened.pointed ? null : (errors[unit]?.[layer * widths[unit] + at] ?? null)),
   };
   return opened;

@@ -44,7 +44,8 @@ function targetNow(run) {
   const outputs = part ? outputsAt(run, part.tokens) : [];
   if (!outputs.length) return run.target;
   const values = outputs.map((output) => run.outputs.values[output]);
-  const value = run.outputs.scale === "probability" ? values.reduce((a, b) => a * b, 1) : values.reduce((a, b) => a + b, 0);
+  const value =
+    run.outputs.scale === "probability" ? values.reduce((a, b) => a * b, 1) : values.reduce((a, b) => a + b, 0);
   const words = text.sources[1].slice(part.start, part.end).join("");
   return { words: `${run.outputs.scale.replace("_", " ")} of ${shortened(words, 80)}`, value };
 }
@@ -66,7 +67,9 @@ function drawParts() {
   text.entry.response[pointing.kind].forEach(({ start, end, tokens }, at) => {
     block.append(...stretch(text, 1, done, start));
     const told = text.runs.some((run) => outputsAt(run, tokens).length);
-    const attributes = told ? { class: "part", role: "button", tabindex: 0, "data-part": at, "aria-pressed": "false" } : {};
+    const attributes = told
+      ? { class: "part", role: "button", tabindex: 0, "data-part": at, "aria-pressed": "false" }
+      : {};
     block.append(node("span", attributes, ...stretch(text, 1, start, end)));
     done = end;
   });
@@ -142,10 +145,17 @@ function drawPairs(run, layer) {
 function pairCell(run, piece, { start, end }, score, full) {
   const word = text.sources[1].slice(start, end).join("");
   const shown = number(score, undefined, run.meaning.signed);
-  const cell = node("td", { class: "pair", "aria-label": `${shortened(word, 40)}, ${shortened(piece.label, 40)}: ${shown}` });
+  const cell = node("td", {
+    class: "pair",
+    "aria-label": `${shortened(word, 40)}, ${shortened(piece.label, 40)}: ${shown}`,
+  });
   cell.style.setProperty("--share", Math.abs(shareOf(score, full)).toFixed(3));
   cell.classList.toggle("against", run.meaning.signed && score < 0);
-  cell.lines = [["response", shortened(word, 80)], ["prompt", shortened(piece.label, 80)], ["score", shown]];
+  cell.lines = [
+    ["response", shortened(word, 80)],
+    ["prompt", shortened(piece.label, 80)],
+    ["score", shown],
+  ];
   return cell;
 }
 
@@ -183,8 +193,7 @@ function listenToResponse() {
     event.preventDefault();
     pin(at);
   });
-  for (const kind of ["words", "sentences"])
-    byId(`part-${kind}`).addEventListener("change", () => setPartKind(kind));
+  for (const kind of ["words", "sentences"]) byId(`part-${kind}`).addEventListener("change", () => setPartKind(kind));
   byId("jump").addEventListener("click", jumpToStrongest);
   byId("pair-table").addEventListener("pointerover", (event) => {
     const cell = event.target.closest(".pair");
