@@ -30,11 +30,11 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             f"**{own['model']['name']}** (accuracy {own['model']['accuracy']:.3f}): {search['short_enough']:,} of"
             f" {search['sentences_in_all']:,} {own['split']} sentences have at most {search['longest']} word pieces;"
             f" {_taken(search)} {search['not_solved']:,} were not solved within"
-            f" {search['budget']:,} sets and are left out, the hard ones: n = {solved}. Of {empty} the optimum is the"
+            f" {search['budget']:,} sets and are left out: n = {solved}. Of {empty} the optimum is the"
             f" empty set, which scores an F1 of 1 if it is found; the last two columns are the other {solved - empty}."
             f" Constraint: {own['constraint']}. Gates: {own['gates']}. Among equal optima: {own['ties']}. Seeds"
             f" {', '.join(map(str, own['seeds']))}; the optimum drops {search['sparsity']:.1f} %. Intervals are over"
-            f" sentences{' and seeds' if len(own['seeds']) > 1 else ', with one seed'}."
+            f" sentences{' and, of f1, sparsity and optimality, seeds' if len(own['seeds']) > 1 else ', with one seed'}."
         )
         rows = [
             [f"paper: {name}", *(f"{row[column]:.1f}" for column in COLUMNS), "", "", ""]
