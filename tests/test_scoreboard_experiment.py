@@ -76,7 +76,26 @@ def test_the_numbers_are_those_of_the_results(page: Path, results: Path) -> None
     assert "length (ignores the model)" in rows
     assert "Found to ignore the model on some board: length." in text
     assert "shapley (samples 4)" in text
+    assert rows["shapley"][-1] == "samples 4", "a handicap is named in the row"
+    assert text.count(f"n = {len(TEXTS)} texts; intervals are over texts.") == 2
     assert "| seconds |" not in text, "machines differ from board to board"
+
+
+def test_a_row_says_that_its_scores_depend_on_the_batch(page: Path) -> None:
+    sys.path.insert(0, str(FOLDER))
+    try:
+        writing = script("write_page")
+    finally:
+        sys.path.remove(str(FOLDER))
+        sys.modules.pop("figures", None)
+    board = {
+        "entries": [{"name": "one", "options": {"steps": 10}}, {"name": "other", "options": {}}],
+        "means": {"batch_difference": {"one": {"mean": 0.25}, "other": {"mean": 0.0001}}},
+    }
+    assert writing.notes(board, "one") == "steps 10; changes with its batch, by 0.250 of the largest score"
+    assert writing.notes(board, "other") == ""
+    told = {"accuracy": {"mean": 0.735, "low": 0.675, "high": 0.79}, "n_texts": 200, "largest_class": 0.51}
+    assert "right on 0.73 [0.68, 0.79] of the n = 200 texts" in writing.right_how_often(told)
 
 
 def test_ranks_on_all_boards(page: Path) -> None:

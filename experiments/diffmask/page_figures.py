@@ -117,9 +117,9 @@ def _layer_by_layer(groups: Mapping[str, Mapping[str, Any]], colours: Sequence[s
                 for ax, line in zip(axes[row], values, strict=True):
                     ax.plot(line, color=colour, linewidth=1.2, alpha=0.8, label=None if number else group)
         for ax, what in zip(axes[row], ("agreement with the unmasked model", "share masked"), strict=True):
-            ax.set_title(f"{kind}: {what}", fontsize=8, loc="left")
+            ax.set_title(f"{kind}: {what}", fontsize=10, loc="left")
             _plain(ax, [layer["layer"] for layer in run["layers"]])
-    axes[0, 0].legend(fontsize=7, frameon=False)
+    axes[0, 0].legend(fontsize=9, frameon=False)
     return write_figure(figure, path, dpi=130)
 
 
@@ -173,5 +173,5 @@ def _plain(ax: Axes, layers: Sequence[Any]) -> None:
     ax.set_xticks(range(len(layers)), ["e" if layer == "embeddings" else str(layer) for layer in layers])
     ax.set_ylim(-0.02, 1.02)
     ax.grid(axis="y", color="0.92", linewidth=0.6)
-    ax.tick_params(length=0, labelsize=7)
+    ax.tick_params(length=0, labelsize=9)
     ax.spines[["top", "right"]].set_visible(False)

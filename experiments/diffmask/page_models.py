@@ -131,7 +131,7 @@ def section_models(rounds: Sequence[Mapping[str, Any]], final: Mapping[str, Any]
         {sum(dev >= -1 for dev, _ in pairs)} of {len(pairs)} runs, on test in {sum(test >= -1 for _, test in pairs)}, on
         both in {sum(min(pair) >= -1 for pair in pairs)}. All this had been seen when the model with gaps was chosen:
         that it is also, of all runs with at least {percent(least)} masked, the one that agrees with itself most often
-        on held-out training sentences (run {best["name"]}) was noticed afterwards. The five seeds of the control were
+        on held-out training sentences (run {best["name"]}) does not undo that. The five seeds of the control were
         trained on its model with other settings: {_changes(best, final)}."""
     )
 

@@ -124,12 +124,11 @@ def _figures(found: Mapping[str, Any], figures: Path, page: Path) -> list[str]:
 
 
 def _figure_2_shows(one: Mapping[str, Any]) -> str:
-    scores = one["scores"]["DiffMask, input, summed over entries"]
-    kept = sum(score > max(scores) / 2 for score in scores)
+    kept = {name: sum(score > max(scores) / 2 for score in scores) for name, scores in one["scores"].items()}
     return (
-        "This is not what the paper's Figure 2 shows: there DiffMask stands out the few words that the answer needs,"
-        f" here {kept} of {len(scores)} tokens score more than half of the largest, and the mask fitted to this text"
-        " is as wide. The probes were trained for too few steps on too small a model to tell more."
+        "This is not what the paper's Figure 2 shows: there DiffMask makes the few words stand out that the answer"
+        f" needs. Here {kept['DiffMask, input, summed over entries']} of {len(one['tokens'])} tokens score more than"
+        f" half of the largest with probes, and {kept['DiffMask per text']} with the mask fitted to this text."
     )
 
 

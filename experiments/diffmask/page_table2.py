@@ -23,6 +23,7 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
         " hindsight that the paper may not have made, so the last step stands beside it. “Corrected” gives REINFORCE"
         " the multiplier of the constraint, which the released code leaves out."
     )
+    over_seeds = " and, of f1, sparsity and optimality, seeds"
     for own in found.values():
         search = own["search"]
         solved, empty = search["sentences"] - search["not_solved"], search.get("sizes", {}).get("0", 0)
@@ -30,11 +31,11 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             f"**{own['model']['name']}** (accuracy {own['model']['accuracy']:.3f}): {search['short_enough']:,} of"
             f" {search['sentences_in_all']:,} {own['split']} sentences have at most {search['longest']} word pieces;"
             f" {_taken(search)} {search['not_solved']:,} were not solved within"
-            f" {search['budget']:,} sets and are left out, the hard ones: n = {solved}. Of {empty} the optimum is the"
+            f" {search['budget']:,} sets and are left out: n = {solved}. Of {empty} the optimum is the"
             f" empty set, which scores an F1 of 1 if it is found; the last two columns are the other {solved - empty}."
             f" Constraint: {own['constraint']}. Gates: {own['gates']}. Among equal optima: {own['ties']}. Seeds"
             f" {', '.join(map(str, own['seeds']))}; the optimum drops {search['sparsity']:.1f} %. Intervals are over"
-            f" sentences{' and seeds' if len(own['seeds']) > 1 else ', with one seed'}."
+            f" sentences{over_seeds if len(own['seeds']) > 1 else ', with one seed'}."
         )
         rows = [
             [f"paper: {name}", *(f"{row[column]:.1f}" for column in COLUMNS), "", "", ""]

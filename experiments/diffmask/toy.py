@@ -47,7 +47,7 @@ NOTEBOOK = {  # the authors' second run
     "DiffMask, hidden": (0.0372, 0.0128),
 }  # fmt: skip
 
-PROBES = {  # settings other than those of the usual recipe
+PROBES: dict[str, Any] = {  # settings other than those of the usual recipe
     "probe": "released", "penalty": "count", "margin": 0.05, "first_margin": 1.0, "relative": False,
     "learning_rate": 3e-3, "baseline_learning_rate": 3e-4, "multiplier": 3.0, "multiplier_learning_rate": 0.02,
     "steps": 6_000, "batch_size": 128, "every_layer": False,

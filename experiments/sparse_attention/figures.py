@@ -11,7 +11,7 @@ matplotlib.use("agg")
 import numpy as np
 import paper
 from matplotlib import pyplot
-from tables import NAMES, Results, find
+from tables import NAMES, Results, find, interval_of
 
 from whence.render.figure_file import write_figure
 
@@ -39,7 +39,7 @@ LABELS = ("softmax", *(f"{value:g}" for value in paper.SPARSITIES))
 
 
 def draw(results: Results, folder: Path) -> None:
-    """All figures as SVG: one row per encoder, one column per set; bars are intervals over documents."""
+    """All figures as SVG: one row per encoder, one column per set; bars are intervals over documents and seeds."""
     data = [name for name in paper.SETS if any(each["data"] == name for each in results["classifiers"])]
     for name, (quantities, _) in FIGURES.items():
         figure, axes = pyplot.subplots(
@@ -53,7 +53,7 @@ def draw(results: Results, folder: Path) -> None:
         for row, encoder in enumerate(paper.ENCODERS):
             for column, each in enumerate(data):
                 _panel(results, each, encoder, quantities, axes[row, column])
-        axes[0, 0].legend(fontsize=7, frameon=False)
+        axes[0, 0].legend(fontsize=9, frameon=False)
         write_figure(figure, folder / f"{name}.svg")
 
 
@@ -63,7 +63,8 @@ def _panel(results: Results, data: str, encoder: str, quantities: dict[str, str]
     for (quantity, label), colour in zip(quantities.items(), COLOURS, strict=True):
         found = {number: each[quantity] for number, each in measured.items() if each[quantity]["mean"] is not None}
         means = np.array([each["mean"] for each in found.values()])
-        errors = np.abs(np.array([[each["low"], each["high"]] for each in found.values()]).reshape(-1, 2).T - means)
+        ends = [interval_of(each)[1:] for each in found.values()]
+        errors = np.abs(np.array(ends).reshape(-1, 2).T - means)
         style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 0.9, "elinewidth": 0.7, "capsize": 1.5}
         sweep = [number > 0 for number in found]
         ax.errorbar(np.array(list(found))[sweep], means[sweep], yerr=errors[:, sweep], marker="o", label=label, **style)
@@ -75,8 +76,8 @@ def _panel(results: Results, data: str, encoder: str, quantities: dict[str, str]
             sparse = [number for number in found if number > 0]
             nulls = [measured[number][quantity.replace("tau", "null")]["mean"] for number in sparse]
             ax.plot(sparse, nulls, color=colour, linestyle=":", linewidth=0.8)
-    ax.set_xticks(range(len(LABELS)), LABELS, rotation=90, fontsize=6)
+    ax.set_xticks(range(len(LABELS)), LABELS, rotation=90, fontsize=8)
     ax.set_xlim(-0.5, len(LABELS) - 0.5)
-    ax.tick_params(labelsize=6, length=2)
-    ax.set_title(f"{NAMES[data]}, {NAMES[encoder]}", fontsize=7, loc="left")
+    ax.tick_params(labelsize=8, length=2)
+    ax.set_title(f"{NAMES[data]}, {NAMES[encoder]}", fontsize=9, loc="left")
     ax.spines[["top", "right"]].set_visible(False)

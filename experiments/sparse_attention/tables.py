@@ -11,7 +11,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # where intervals is
 
 import numpy as np
 import paper
-from intervals import of_rank_correlation, with_seeds
+from intervals import Interval, of_rank_correlation, with_seeds
 
 PAIRS = [(encoder, projection) for encoder in paper.ENCODERS for projection in ("softmax", "sparsemax")]
 NAMES = {
@@ -96,13 +96,17 @@ def _number(value: float | None, digits: int = 2) -> str:
     return "–" if value is None else f"{value:.{digits}f}"
 
 
+def interval_of(summary: dict[str, Any]) -> Interval:
+    """A mean with its interval over documents and seeds; over documents alone if there is one seed."""
+    seeds = [each for each in summary["by_seed"] if each is not None]
+    sd = float(np.std(seeds, ddof=1)) if len(seeds) > 1 else None
+    return with_seeds(summary["mean"], summary["low"], summary["high"], sd, len(seeds), within=(-1.0, 1.0))
+
+
 def _spread(summary: dict[str, Any] | None) -> str:
     if not summary or summary["mean"] is None:
         return "–"
-    seeds = [each for each in summary["by_seed"] if each is not None]
-    sd = float(np.std(seeds, ddof=1)) if len(seeds) > 1 else None
-    within = (-1.0, 1.0)
-    number = with_seeds(summary["mean"], summary["low"], summary["high"], sd, len(seeds), within)
+    number, seeds = interval_of(summary), [each for each in summary["by_seed"] if each is not None]
     each = f" ({', '.join(f'{value:.2f}' for value in seeds)})" if len(seeds) > 1 else ""
     return f"{number.value:.2f} ± {summary['spread']:.2f} [{number.low:.2f}, {number.high:.2f}]{each}"
 
@@ -142,10 +146,22 @@ def table_2(results: Results, data: Sequence[str], quantity: str = "entropy g_x"
                 number = of_rank_correlation(found["tau_of_means"], found["n_models"])
                 ours = [f"{number.value:.3f} [{number.low:.3f}, {number.high:.3f}]"]
                 ours += [_number(found[key], 3) for key in ("rho_of_means", "tau_of_documents")]
-                ours += [f"{found['n_models']}", f"{found['n_sparsities']}"]
+                ours += [
+                    f"{found['n_models']}",
+                    f"{found['n_sparsities']} × {found['n_models'] // found['n_sparsities']}",
+                ]
             theirs = f"{paper.TABLE_2[encoder][name]:.3f}" if quantity == "entropy g_x" else "–"
             rows.append([NAMES[encoder], NAMES[name], theirs, *ours])
-    head = ["encoder", "set", "paper", "τ-b over models", "ρ over models", "τ-b over documents", "n (models)", "λ"]
+    head = [
+        "encoder",
+        "set",
+        "paper",
+        "τ-b over models",
+        "ρ over models",
+        "τ-b over documents",
+        "n (models)",
+        "λ × seeds",
+    ]
     return _markdown(head, rows)
 
 
