@@ -407,9 +407,10 @@ def test_a_fit_says_once_what_it_will_cost(capsys: pytest.CaptureFixture[str]) -
     for step in (1, 2, 3):
         watch(Stands(step, 2_500, 86.0 * step))
     _saying_what_it_costs(seen.append, "cuda")(Stands(11, 611, 2.2))
+    _saying_what_it_costs(seen.append, "cuda")(Stands(1, 200, 0.2))
     assert capsys.readouterr().err.splitlines() == [
-        "note: a step takes 86.0 s on the cpu, what is left of 2,500 59.7 hours; --recipe sparing takes less, and so "
-        "does a GPU",
-        "note: a step takes 0.2 s on the cuda, what is left of 611 2 minutes",
+        "note: a step takes 86.0 s on the cpu; all 2,500 take 59.7 hours; --recipe sparing takes less, and so does a "
+        "GPU",
+        "note: a step takes 0.2 s on the cuda; all 611 take 2 minutes",
     ]
-    assert len(seen) == 4
+    assert len(seen) == 5

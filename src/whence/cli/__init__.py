@@ -24,7 +24,7 @@ app = typer.Typer(
 
 # Help lists the commands in this order.
 for command in (
-    explain.explain, run.run, table.table, overview.overview, compare.compare, lens.lens, cite.cite, fit.fit,
+    explain.explain, compare.compare, lens.lens, cite.cite, run.run, table.table, overview.overview, fit.fit,
     evaluate.evaluate, audit.audit, methods.methods,
 ):  # fmt: skip
     app.command()(command)

@@ -76,9 +76,9 @@ def explain(
     with errors_reported(debug):
         from whence.methods.explain import explain as explain_texts
 
+        sources: list[Any] = read_sources(texts or [], pair, data) if messages is None else [read_messages(messages)]
         if messages is not None and (texts or data is not None or pair is not None):
             raise UsageError("--messages takes the place of a text", "leave out one of them")
-        sources: list[Any] = read_sources(texts or [], pair, data) if messages is None else [read_messages(messages)]
         responds = response is not None or generate or messages is not None
         if response is not None and (generate or len(sources) != 1):
             raise UsageError("--response is that of one text", "give one text, or let the model --generate them")

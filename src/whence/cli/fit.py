@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     Bar = AbstractContextManager[Callable[[Any], None] | None]
 
-LONG = 3_600  # seconds of training beyond which another recipe is worth a word
+SHORT, LONG = 60, 3_600  # seconds of training: what is worth a word, and what is worth another recipe
 EXPLAINERS = ("diffmask", "shapley")
 Folder = Annotated[
     Path, Option("--out", metavar="FOLDER", help="Where the probes go; a killed run goes on from there.")
@@ -174,9 +174,10 @@ def _saying_what_it_costs(watch: Callable[[Any], None], device: str) -> Callable
             said = True
             each = standing.seconds / standing.step
             left = each * (standing.steps - standing.step)
-            told = f"{left / 3600:.1f} hours" if left > LONG else f"{max(1, left / 60):.0f} minutes"
+            told = f"{left / 3600:.1f} hours" if left > LONG else f"{left / 60:.0f} minutes"
             less = "; --recipe sparing takes less, and so does a GPU" if left > LONG else ""
-            say(f"note: a step takes {each:.1f} s on the {device}, what is left of {standing.steps:,} {told}{less}")
+            if left > SHORT:
+                say(f"note: a step takes {each:.1f} s on the {device}; all {standing.steps:,} take {told}{less}")
 
     return watched
 
