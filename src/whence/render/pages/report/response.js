@@ -53,7 +53,7 @@ function targetNow(run) {
 function drawResponse() {
   const { response } = text.entry;
   byId("response").hidden = byId("pairs").hidden = byId("jump").hidden = !response;
-  byId("decision").hidden = Boolean(response);
+  byId("decision").hidden = Boolean(response) || !data.methods.length;
   if (!response) return;
   Object.assign(pointing, { pinned: null, at: null });
   byId("part-control").hidden = !text.runs.some((run) => run.outputs);
