@@ -107,10 +107,12 @@ def test_polars_reads_the_files(corpus: whence.Corpus) -> None:
 def test_duckdb_reads_the_files(corpus: whence.Corpus) -> None:
     import duckdb
 
-    rows = duckdb.sql(
+    found = duckdb.sql(
         f"select t.prediction, w.word, avg(w.score_0) as mean from '{corpus.folder}/words/*.parquet' w "
         f"join '{corpus.folder}/texts/*.parquet' t using (row) where w.word = 'film' group by all order by all"
-    ).fetchall()
+    )
+    assert found is not None
+    rows = found.fetchall()
     frame = corpus.words().merge(corpus.texts(["row", "prediction"]), on="row")
     mine = frame[frame["word"] == "film"].groupby("prediction")["score_0"].mean()
     assert [row[0] for row in rows] == list(mine.index)

@@ -74,7 +74,7 @@ def test_computed_again_the_scores_are_the_same(family: str, method: str) -> Non
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 @pytest.mark.parametrize("method", ["gradient_x_input", "attn_lrp", "integrated_gradients"])
 def test_computed_again_each_token_of_a_response_has_the_same_scores(family: str, method: str) -> None:
-    model, options = long_model(family), FEW.get(method, {})
+    model, options = long_model(family), dict[str, Any](FEW.get(method, {}))
     whole, lean = (
         whence.explain(model, LONG * 3, method, response=SHORT, batch_tokens=budget, **options) for budget in (4_096, 8)
     )
@@ -165,7 +165,7 @@ def test_a_graph_that_is_computed_again_serves_several_outputs(batched: bool) ->
     """One after the other from a graph that is kept, or all at once."""
     model = tiny("llama", "causal_lm")
     inputs = model.collate([model.encode(LONG)])
-    found = []
+    found: list[torch.Tensor] = []
     with model.held(), torch.inference_mode(False):
         for context in (contextlib.nullcontext(), model.stack.computing_again()):
             with context:
