@@ -24,6 +24,10 @@ def game(model: whence.LayeredModel) -> whence.GameResult:
     return whence.hiding_game(model, whence.explain(model, TEXTS, "leave_one_out"))
 
 
+def citations(model: whence.LayeredModel) -> whence.Citations:
+    return whence.cite(tiny_models.tiny("llama", "causal_lm"), "why?", TEXTS, answer="a good film", budget=8)
+
+
 RESULTS: dict[type, Callable[[whence.LayeredModel], Any]] = {
     whence.Explanation: explanation,
     whence.Comparison: lambda model: whence.compare(model, TEXTS[0], ["leave_one_out", "gradient_x_input"]),
@@ -32,6 +36,7 @@ RESULTS: dict[type, Callable[[whence.LayeredModel], Any]] = {
     whence.Scoreboard: lambda model: whence.evaluate(
         model, TEXTS, methods=["leave_one_out"], metrics=["comprehensiveness"]
     ),
+    whence.Citations: citations,
     whence.AttentionAudit: lambda model: whence.audit_attention(model, TEXTS, measures=["gradient", "leave_one_out"]),
 }
 

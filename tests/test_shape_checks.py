@@ -129,7 +129,7 @@ def test_doctests_of_checked_functions_are_still_found(module: ModuleType) -> No
 
 
 def test_whence_itself_is_checked() -> None:
-    with pytest.raises(ShapeError, match=r"Scores: values should be .*batch layer token"):
+    with pytest.raises(ShapeError, match=r"Scores: values should be .*batch \*output layer token"):
         Scores(torch.zeros(2, 3))
     model = tiny_models.tiny("bert")
     inputs = model.collate([model.encode("a good film")])

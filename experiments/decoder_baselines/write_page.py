@@ -79,8 +79,8 @@ lines += [
     *paragraph("""`baseline="auto"` and `hide="auto"` take the word " the", where the tokenizer has it as one token, for
     models that say the next token; the record of an explanation, and the settings of a board, say which token was
     taken. Where there is no such token, and for all other models, it is the mask, else the padding, else zero, as
-    before. `baseline="delete"` puts nothing there, for methods that take tokens away. Probes that were trained with
-    another word in an absent token's place go on with it."""),
+    before. `baseline="delete"` puts nothing there, for methods that take tokens away. Probes of Shapley values are
+    trained with the same word in an absent token's place."""),
     "",
     *paragraph(f"""Few prompts, short ones, and one small model: the intervals say how little that settles. It took
     {board["seconds"]:,} seconds on a busy machine."""),

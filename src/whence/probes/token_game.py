@@ -11,7 +11,7 @@ from torch import Tensor
 
 from whence.models.batching import micro_batches, reads_padding
 from whence.models.fingerprint import is_changed_on_purpose
-from whence.models.hiding import control_stand_in, stand_in_word
+from whence.models.hiding import stand_in_word, usual_stand_in
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
 from whence.models.players import player_of_each_token
@@ -84,8 +84,8 @@ class BatchPlayers:
 
 
 def absent_word(model: LayeredModel) -> Float[Tensor, " embedding"]:
-    """The word embedding that stands for an absent token: the mask's, else the padding's, else zero."""
-    return stand_in_word(model, control_stand_in(model))
+    """The word embedding that stands for an absent token, as for Shapley sampling by default."""
+    return stand_in_word(model, usual_stand_in(model))
 
 
 def earned(
