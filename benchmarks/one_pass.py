@@ -37,7 +37,7 @@ from whence.models.batching import batches, micro_batches, usual_batch_tokens
 from whence.models.inputs import Inputs
 from whence.selection import select
 
-METHODS = ("random", "diffmask", "shapley_probes", "gradient_x_input", "held_still", "attn_lrp")
+METHODS = ("random", "diffmask", "amortised_shapley", "one_pass", "gradient_x_input", "held_still", "attn_lrp")
 ASKED = {"forward": 1.3, "forward and backward": 1.15}  # times the bare pass, at most
 
 
@@ -133,7 +133,8 @@ def scores_of_all(
         for inputs in grouped:
             with method.within(model.module) if method.within else nullcontext():
                 states = model.states(inputs, differentiable=bool(method.differentiable))
-            selection = select("predicted", "logit", model.reading, states.logits, inputs.encodings)
+            scale = method.scale or "probability"  # what the probes share out
+            selection = select("predicted", scale, model.reading, states.logits, inputs.encodings)
             question = Question(model, inputs, states, selection, layers, 0, usual_batch_tokens(model))
             found.append(method.compute(question).values.cpu())
     return found
