@@ -50,6 +50,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("no browser to test the pages in: .venv/bin/playwright install --with-deps chromium")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes comes first, so that no other process waits for it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("minutes") is None)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[playwright.sync_api.Browser]:
     with playwright.sync_api.sync_playwright() as engine:
