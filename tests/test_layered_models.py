@@ -562,16 +562,15 @@ def test_a_plain_module_with_a_hugging_face_tokenizer(name: str) -> None:
         whence.explain(model, SHORT)
 
 
-def test_an_encoder_decoder_that_writes_is_refused_honestly() -> None:
+def test_one_stack_of_an_encoder_decoder_that_writes_is_not_enough() -> None:
     model = small_t5("T5ForConditionalGeneration")
-    for settings in ({}, {"blocks": model.encoder.block}, {"task": "causal_lm", "blocks": model.encoder.block}):
-        with pytest.raises(whence.ModelError) as caught:
+    for settings in ({"blocks": model.encoder.block}, {"embedding": model.encoder.embed_tokens}):
+        with pytest.raises(whence.UsageError) as caught:
             whence.load(model, tiny_models.wordpiece(), **settings)
-        problem, advice = str(caught.value).splitlines()
-        assert problem == (
-            "T5ForConditionalGeneration is an encoder-decoder that writes text, which whence cannot explain yet"
-        )
-        assert advice.startswith("give an encoder (BERT, RoBERTa, ...) or a decoder (GPT-2, Llama, ...)")
+        assert str(caught.value).splitlines() == [
+            "T5ForConditionalGeneration is an encoder-decoder that writes: both of its stacks are explained",
+            "leave out blocks= and embedding=",
+        ]
 
 
 def test_what_does_not_go_with_a_loaded_model_is_refused(bert: whence.LayeredModel) -> None:

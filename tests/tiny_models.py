@@ -119,7 +119,32 @@ def metaspace() -> PreTrainedTokenizerFast:
     )
 
 
-TOKENIZERS = {"wordpiece": wordpiece, "byte_level": byte_level, "bare": bare, "metaspace": metaspace}
+@functools.cache
+def sentences() -> PreTrainedTokenizerFast:
+    """As T5's and Marian's: pieces that carry the space before them, </s> behind, padding but no mask."""
+    pieces = [*(f"▁{word}" for word in WORDS), *PIECES, *MARKS, *LETTERS, "▁"]
+    scores = [(piece, -1.0 - 0.01 * i) for i, piece in enumerate(dict.fromkeys(pieces))]
+    backend = Tokenizer(models.Unigram([("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *scores], unk_id=2))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token="</s>",
+        unk_token="<unk>",
+        pad_token="<pad>",
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+TOKENIZERS = {
+    "wordpiece": wordpiece,
+    "byte_level": byte_level,
+    "bare": bare,
+    "metaspace": metaspace,
+    "sentences": sentences,
+}
 
 
 @dataclass(frozen=True)
@@ -266,6 +291,54 @@ def tokenizer_of(family: str) -> PreTrainedTokenizerFast:
 def tiny(family: str, head: str = "classification") -> whence.LayeredModel:
     """The layered model of a family with a head; shared among tests, which leave it as found."""
     return whence.load(build(family, head), tokenizer_of(family))
+
+
+@dataclass(frozen=True)
+class Writer:
+    """An encoder–decoder that writes: three blocks read, two write."""
+
+    config: str
+    tokenizer: str
+    settings: dict[str, Any]
+
+
+_T5 = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 2}
+_BART = {
+    "d_model": 16, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 64,
+}  # fmt: skip
+_FROM_PADDING = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None, "decoder_start_token_id": 0}
+_FROM_THE_END = {"pad_token_id": 1, "eos_token_id": 2, "bos_token_id": 0, "decoder_start_token_id": 2}
+WRITERS: dict[str, Writer] = {
+    "t5": Writer("T5Config", "sentences", {**_T5, **_FROM_PADDING}),
+    "mt5": Writer(
+        "MT5Config",
+        "sentences",
+        {**_T5, **_FROM_PADDING, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    ),
+    "bart": Writer("BartConfig", "byte_level", {**_BART, **_FROM_THE_END}),
+    "marian": Writer("MarianConfig", "sentences", {**_BART, **_FROM_PADDING, "scale_embedding": True}),
+    "mbart": Writer("MBartConfig", "byte_level", {**_BART, **_FROM_THE_END}),
+    "pegasus": Writer("PegasusConfig", "sentences", {**_BART, **_FROM_PADDING}),
+}
+
+
+def build_writer(family: str, seed: int = 0, **settings: Any) -> Any:
+    """A tiny random encoder–decoder that writes, in evaluation mode."""
+    known = WRITERS[family]
+    kind = getattr(transformers, known.config)
+    size = {"vocab_size": len(TOKENIZERS[known.tokenizer]())}
+    size |= {"decoder_vocab_size": size["vocab_size"]} if family == "marian" else {}
+    config = kind(**{"forced_eos_token_id": None, **size, **known.settings, **settings})
+    torch.manual_seed(seed)
+    names = modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
+    return shaken(getattr(transformers, names[kind.model_type])(config), seed)
+
+
+@functools.cache
+def tiny_writer(family: str) -> whence.LayeredModel:
+    """The same as a layered model; shared among tests, which leave it as found."""
+    return whence.load(build_writer(family), TOKENIZERS[WRITERS[family].tokenizer]())
 
 
 def texts_for(family: str, head: str) -> list[Any]:

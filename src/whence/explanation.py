@@ -18,8 +18,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console, ConsoleOptions, RenderResult
 
-Layer = int | Literal["embeddings"]
-"""A layer: `0` is the embedding output, `l` the output of block l, "embeddings" the word embeddings below layer 0."""
+Layer = int | str
+"""A layer: `0` is the embedding output, `l` the output of block l, "embeddings" the word embeddings below layer 0.
+
+Those of an encoder–decoder are called "encoder 0", "encoder 1", … and, above them, "decoder 1", "decoder 2", …
+"""
+
+
+_HIGHER = 100_000  # than any layer of an encoder
+
+
+def height(layer: Layer) -> int:
+    """A number by which layers are sorted, the lowest first; an encoder–decoder's decoder stands on its encoder."""
+    if isinstance(layer, int):
+        return layer
+    stack, _, number = layer.partition(" ")
+    return -1 if stack == "embeddings" else int(number) + _HIGHER * (stack == "decoder")
 
 
 def layer_of_file(name: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -117,7 +118,9 @@ def load(path: str | Path) -> Explanation:
 
 def _layer(value: Any, where: str) -> Any:
     value = layer_of_file(value)
-    if value != "embeddings" and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+    if isinstance(value, str) and re.fullmatch("embeddings|encoder [0-9]+|decoder [1-9][0-9]*", value):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise misfit(where, "'embeddings' or a number from 0 up", value)
     return value
 

@@ -92,7 +92,8 @@ def check_a_layer_alone_equals_the_layer_among_others(method: str | Method, mode
     both = _explain(model, TEXTS[:2], method, layers=layers)
     for layer in layers:
         for one, other in zip(_explain(model, TEXTS[:2], method, layers=layer), both, strict=True):
-            distance = float(np.abs(one.row(layer) - other.row(layer)).max())
+            name = model.stack.name(layer)
+            distance = float(np.abs(one.row(name) - other.row(name)).max())
             assert distance <= TOLERANCE, f"layer {layer} alone differs by {distance:.1e} from the same among others"
 
 

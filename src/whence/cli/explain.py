@@ -92,7 +92,7 @@ def explain(
         asked = method or (methods_of(probes)[0] if probes else None)
         method = known_methods([asked])[0] if asked else None
         loaded = load_model(model, task, revision, head, trust=trust)
-        if responds:
+        if responds or loaded.reading.responds:
             wanted = parse_response_target(target, at)
             settings |= asked_of_response(response, against, without, max_new_tokens, generate or messages is None)
         else:

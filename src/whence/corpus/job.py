@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.errors import UsageError
-from whence.explanation import Layer
+from whence.explanation import Layer, height
 from whence.explanation_json import LAYERS
 from whence.json_records import Reader, anything, mapping, misfit, optional, plain, record, several, text, whole
 from whence.targets import Contrast, Label, Span, Target
@@ -60,7 +60,7 @@ class Job:
     def layers(self) -> tuple[Layer, ...]:
         """All that any method is asked about, lowest first."""
         found = {layer for asked in self.methods for layer in asked.layers}
-        return tuple(sorted(found, key=lambda layer: -1 if layer == "embeddings" else int(layer)))
+        return tuple(sorted(found, key=height))
 
     def to_dict(self) -> dict[str, Any]:
         found: dict[str, Any] = plain(self)

@@ -12,9 +12,11 @@ from whence.errors import ModelError, UsageError
 from whence.explanation import Layer, Meaning
 from whence.methods.question import Method, Question, Scores
 from whence.models.attention_maps import read_block_attention
+from whence.models.inputs import Inputs
+from whence.models.layered import LayeredModel
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
 
     Mix = Callable[[Float[Tensor, "batch attention_head query key"]], Float[Tensor, "batch query key"]]
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 def attention(question: Question) -> Scores:
     """What a token receives in each block: the largest weight of any head, averaged over the tokens that look.
 
-    Of a decoder's next token only the token that is read looks: the answer rests on no other's attention.
+    Of a decoder's next token only the token that is read looks: the answer rests on no other's attention. The same
+    holds in the decoder of an encoder–decoder, whose blocks look at the source and at what was written.
     """
     return _received(question, lambda weights: weights.amax(dim=1).float(), LOOKED_AT)
 
@@ -54,18 +57,27 @@ def _received(question: Question, mix: Mix, of_decoder: Meaning) -> Scores:
         raise ModelError(f"{model.record.id} has no attention weights to read", "choose another method")
     if any(layer in ("embeddings", 0) for layer in question.layers):
         raise UsageError("attention belongs to blocks: there is none at layer 0", "ask for layers 1 and up")
-    looks = inputs.mask
-    if alone := model.reading.next_token and inputs.read_at is not None:
-        looks = torch.zeros_like(looks).scatter(1, inputs.read_at.reshape(len(inputs), -1), True)
-    shares = looks.float() / looks.sum(dim=1, keepdim=True)
+    alone = model.reading.next_token and inputs.read_at is not None
     found: dict[Layer, Float[Tensor, "batch key"]] = {}
 
     def look(layer: int, weights: Float[Tensor, "batch attention_head query key"]) -> None:
+        looks = _looking(model, inputs, layer, alone)
+        shares = looks.float() / looks.sum(dim=1, keepdim=True)
         found[layer] = torch.einsum("bq,bqk->bk", shares, mix(weights)) * inputs.mask
 
     question.forwards += read_block_attention(model, inputs, look)
     values = torch.stack([found[layer] for layer in question.layers], dim=1)
     return Scores(values, meaning=of_decoder if alone else None)
+
+
+def _looking(model: LayeredModel, inputs: Inputs, layer: int, alone: bool) -> Bool[Tensor, "batch token"]:
+    """The tokens of a block whose looks count: all, or those that are read; in an encoder below a decoder, its own."""
+    if model.encoder_decoder and not model.in_decoder(layer):
+        return model.scored(layer, inputs)
+    if not alone:
+        return inputs.mask
+    assert inputs.read_at is not None
+    return torch.zeros_like(inputs.mask).scatter(1, inputs.read_at.reshape(len(inputs), -1), True)
 
 
 METHOD = Method(

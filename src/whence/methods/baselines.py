@@ -40,9 +40,10 @@ def removable(question: Question, layer: Layer, special: bool | None) -> Bool[Te
     """The tokens that may be taken away at a layer.
 
     Special tokens are no words of the text, so by default (None) they stay at the input; higher up their states carry
-    the decision, so from layer 1 on they count like any other. A response always stays: it is what is explained.
+    the decision, so from layer 1 on they count like any other. A response always stays: it is what is explained; only
+    the states that an encoder–decoder's decoder has made of it may go.
     """
-    mask = question.inputs.mask & ~question.inputs.response
+    mask = question.model.scored(layer, question.inputs)
     counted = special if special is not None else layer not in ("embeddings", 0)
     return mask if counted else mask & ~question.inputs.special
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from whence.errors import UsageError
-from whence.explanation import Cost, ExplainedTarget, Explanation, OutputScores
+from whence.explanation import Cost, ExplainedTarget, Explanation, Layer, OutputScores
 from whence.methods.question import Method
 from whence.models.inputs import Encoding, Ids
 from whence.models.layered import LayeredModel
@@ -43,13 +43,22 @@ def check_contrast(
         )
 
 
+def check_contrasted_layers(model: LayeredModel, layers: Sequence[Layer]) -> None:
+    """Refuse layers at which tokens of a response are scored: those of another response are others."""
+    if any(map(model.in_decoder, layers)):
+        raise UsageError(
+            "a contrast is told of the source's tokens, and at the decoder's layers there are others",
+            "ask for the embeddings or layers of the encoder",
+        )
+
+
 def counterpart(
     model: LayeredModel, encoding: Encoding, explanation: Explanation, foil: str | Ids | None, without: Passages | None
 ) -> tuple[Encoding, str, list[int] | None]:
     """What a response is contrasted with, the contrast in words, and, if that is less of the prompt, what is left."""
     said = explanation.target.description
     if foil is not None:
-        other = model.encode_response(encoding.ids[: encoding.response.start], foil)
+        other = model.encode_response(encoding.prompt_ids, foil)
         return other, f"{said} rather than {(other.pair or '').strip()}", None
     assert without is not None
     spans = _spans(encoding.text, without)

@@ -47,6 +47,11 @@ def decoded(score: str | Method, tau: int | None = None) -> Method:
     def compute(question: Question, *, tau: int | None = tau, **options: Any) -> Scores:
         if tau is not None and (isinstance(tau, bool) or not isinstance(tau, int) or tau < 1):
             raise UsageError(f"tau must be a whole number of at least 1, got {tau!r}", "give tau=None for all tokens")
+        if question.model.encoder_decoder:
+            raise UsageError(
+                "the head of an encoder-decoder reads its decoder's states, which are no words of the source",
+                f"use {inner.name} as it is, or whence.decode_layers for what the head reads",
+            )
         head = head_of(question.model)
         given = inner.compute(question, **options)
         meaning = None if given.meaning is None else _meaning(given.meaning)

@@ -17,7 +17,7 @@ from torch import Tensor
 from whence.errors import InputError, NonFiniteError, UnknownNameError, UsageError, WhenceWarning
 from whence.explanation import Cost, Explanation, Layer, Meaning, OutputScores, Scale
 from whence.methods.baselines import baseline_name
-from whence.methods.contrast import Passages, check_contrast, counterpart, rather_than
+from whence.methods.contrast import Passages, check_contrast, check_contrasted_layers, counterpart, rather_than
 from whence.methods.names import method_named
 from whence.methods.options import at_least, check_seed
 from whence.methods.question import INCOMPLETE, ONE_BY_ONE_TOKENS, Method, Question, Scores
@@ -85,7 +85,7 @@ def explain(
     max_new_tokens: int = MAX_NEW_TOKENS,
     **options: Any,
 ) -> Explanation | list[Explanation]:
-    """Tell which tokens the model's decision, or a decoder's response, rests on.
+    """Tell which tokens the model's decision, or its response, rests on.
 
     >>> import whence
     >>> explanation = whence.explain(whence.load(), "not the worst film of the year", method="leave_one_out")
@@ -101,17 +101,18 @@ def explain(
         target: what is explained: "predicted", a label by name or id, `Label`, `Span` or `Contrast`. Of a response:
             "all" of it, words as they stand in it, or a `Span` of its characters.
         scale: its unit: "logit", "probability" or "log_probability"; by default what suits the method, mostly "logit".
-        layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method.
+        layers: "all" (0 … L), "embeddings", a number or several; by default what suits the method. An encoder–decoder's
+            are called "encoder 0", … and "decoder 1", …: see `docs/encoder_decoders.md`.
         units: what is scored: "token", "word", "sentence", "paragraph", or spans of characters of one text, such as
             [(0, 12), (13, 40)] (of a pair: one such list for each of the two). Methods that take tokens away take a
             unit away as a whole; of others the scores of its tokens are gathered. See `Explanation.units`.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most, padding included; lower it if memory runs out.
         progress: True draws a bar, a function is called with (method, texts done, texts in all) after each batch.
-        response: what a decoder wrote after the prompt, as a text or as token ids (for several prompts a list of
+        response: what the model wrote after the prompt, as a text or as token ids (for several prompts a list of
             these); None: it writes one now, the likeliest token each time. The prompt's tokens are scored, for the
             response as a whole and for each of its tokens: see `Explanation.outputs`. Unless a response is asked for,
-            a text's next token is explained; a chat is always answered.
+            a text's next token is explained; a chat is always answered, and so is the source of an encoder–decoder.
         foil: another response: why was the one written rather than this?
         without: parts of the prompt: what does the response rest on with them rather than without them?
         max_new_tokens: how much the model writes at most.
@@ -138,6 +139,7 @@ def explain(
     contrasted = foil is not None or without is not None
     if contrasted:
         check_contrast(plan.name, plan.method, model, encodings, target, foil, without)
+        check_contrasted_layers(model, plan.layers)
     with model.held(), torch.inference_mode(False), reporter(progress) as report:
         explanations = _explained(model, encodings, plan, report)
         if contrasted:
@@ -211,10 +213,9 @@ def _plan(
     usual = model.layers(_usual_layers(model, method))
     asked = model.layers(layers if layers is not None else preset.layers if preset else usual)
     if method.only_there and not set(asked) <= set(usual):
-        others = ", ".join(str(layer) for layer in asked if layer not in usual)
-        raise UsageError(
-            f"{name} says nothing of layer {others}", f"it looks at {', '.join(map(str, usual))}: leave out layers"
-        )
+        others = ", ".join(map(str, model.layer_names(layer for layer in asked if layer not in usual)))
+        there = ", ".join(map(str, model.layer_names(usual)))
+        raise UsageError(f"{name} says nothing of layer {others}", f"it looks at {there}: leave out layers")
     shares = preset.shares if preset else False
     meaning, kind = method.meaning, kind_of(units)
     if method.takes_units:
@@ -290,9 +291,9 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     )  # fmt: skip
     scores = plan.method.compute(question, **plan.options)
     if plan.shares:
-        scores = _as_shares(scores, inputs)
-    shown = ~inputs.response  # what is explained is no reason for itself
-    told = _array(_by_output(scores.values, 4) * shown[:, None, None].to(scores.values.device))
+        scores = _as_shares(scores, model, inputs, plan.layers)
+    shown = torch.stack([model.scored(layer, inputs) for layer in plan.layers], dim=1)
+    told = _array(_by_output(scores.values, 4) * shown[:, None].to(scores.values.device))
     values = told[:, 0]
     errors = None if scores.standard_errors is None else _array(_by_output(scores.standard_errors, 4)[:, 0])
     missing = None if scores.completeness_errors is None else _array(_by_output(scores.completeness_errors, 3)[:, 0])
@@ -301,13 +302,14 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     targets = selection.records(question.value.detach())
     forwards, backwards = question.forwards.tolist(), question.backwards.tolist()
     total = sum(len(encoding) for encoding in encodings)
-    warnings = _warnings(plan, encodings, values, missing, reads_padding(model, encodings))
+    layers = model.layer_names(plan.layers)
+    warnings = _warnings(layers, encodings, values, missing, reads_padding(model, encodings))
     return [
         Explanation(
             text=encoding.text,
             pair=encoding.pair,
             tokens=encoding.tokens,
-            layers=plan.layers,
+            layers=layers,
             scores=_frozen(values[row, :, : len(encoding)]),
             meaning=scores.meaning or plan.meaning,
             prediction=said[row],
@@ -321,7 +323,10 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
             completeness_errors=None if missing is None else tuple(missing[row].tolist()),
             whence_version=plan.whence_version,
             warnings=(*(() if scores.warnings is None else scores.warnings[row]), *warnings[row]),
-            notes=() if scores.notes is None else tuple(scores.notes[row]),
+            notes=(
+                *(() if scores.notes is None else scores.notes[row]),
+                *_share_of_source(model, plan.layers, encoding, values[row]),
+            ),
             outputs=_outputs(question, row, told[row]) if selection.each else None,
         )
         for row, encoding in enumerate(encodings)
@@ -355,8 +360,9 @@ def _character_of(target: Target) -> int | None:
     return target.at if isinstance(target, Label) else None
 
 
-def _as_shares(scores: Scores, inputs: Inputs) -> Scores:
-    sizes = _by_output(scores.values.abs(), 4) * (inputs.mask & ~inputs.response)[:, None, None].to(scores.values)
+def _as_shares(scores: Scores, model: LayeredModel, inputs: Inputs, layers: Sequence[Layer]) -> Scores:
+    shown = torch.stack([model.scored(layer, inputs) for layer in layers], dim=1)
+    sizes = _by_output(scores.values.abs(), 4) * shown[:, None].to(scores.values)
     shares = sizes / sizes.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
     return Scores(shares, warnings=scores.warnings, notes=scores.notes)
 
@@ -372,8 +378,21 @@ def _frozen(values: np.ndarray) -> np.ndarray:
     return values
 
 
+def _share_of_source(
+    model: LayeredModel, layers: Sequence[Layer], encoding: Encoding, values: Float[np.ndarray, "layer token"]
+) -> list[str]:
+    """At the layers of an encoder–decoder's decoder, how much rests on the source and not on the decoder's states."""
+    told = []
+    for layer, row in zip(layers, np.abs(values), strict=True):
+        if model.in_decoder(layer) and row.any():
+            share = row[: len(encoding.prompt_ids)].sum() / row[: len(encoding)].sum()
+            told.append(f"{model.stack.name(layer)} {share:.0%}")
+    said = "so much of the scores' size lies on what is still read of the source, the rest on states of the decoder"
+    return [f"{said}: {', '.join(told)}"] if told else []
+
+
 def _warnings(
-    plan: _Plan,
+    layers: Sequence[Layer],
     encodings: Sequence[Encoding],
     values: Float[np.ndarray, "batch layer token"],
     missing: Float[np.ndarray, "batch layer"] | None,
@@ -392,11 +411,11 @@ def _warnings(
         raise NonFiniteError("some scores are not finite numbers", "the model's numbers overflow; try float32")
     zero = np.all(real == 0, axis=2)
     for row in np.flatnonzero(zero.any(axis=1)):
-        silent = ", ".join(str(layer) for layer, nothing in zip(plan.layers, zero[row], strict=True) if nothing)
+        silent = ", ".join(str(layer) for layer, nothing in zip(layers, zero[row], strict=True) if nothing)
         found[row].append(f"all scores are zero at layer {silent}")
     if missing is not None:
         explained = np.abs(real.sum(axis=2))
         for row, index in np.argwhere(missing > np.maximum(INCOMPLETE * (explained + missing), 1e-3)):
-            layer, error = plan.layers[index], missing[row, index]
+            layer, error = layers[index], missing[row, index]
             found[row].append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to")
     return found

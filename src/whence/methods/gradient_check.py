@@ -57,10 +57,10 @@ def check_gradient(
         if gradient is None:
             disturbed = value(hidden + noise[:1] * hidden.norm() / noise[:1].norm()).double()
             if (disturbed - near[0]).abs() > rounding:
-                raise _refusal(layer, 0.0)
+                raise _refusal(model.stack.name(layer), 0.0)
         elif hidden.dtype not in (torch.float16, torch.bfloat16):
             for direction in [noise[:1], gradient] if gradient.any() else [noise[:1]]:
-                _compare(layer, hidden, gradient, direction, value, rounding)
+                _compare(model.stack.name(layer), hidden, gradient, direction, value, rounding)
     _CHECKED.setdefault(model, set()).add(layer)
 
 

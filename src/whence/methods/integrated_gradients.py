@@ -190,8 +190,9 @@ def _refined(path: _Path, most: int) -> _Answer:
         mine = worst & (parts.text == text)
         confined = float((parts.high - parts.low)[mine].sum()) < CONFINED
         advice = f"raise most (most={4 * most})" if confined else "more points would hardly help"
+        layer = path.question.model.stack.name(path.layer)
         warnings[text] = (
-            f"scores at layer {path.layer} are not settled: with {used[text]} points on the path they are unsure by up "
+            f"scores at layer {layer} are not settled: with {used[text]} points on the path they are unsure by up "
             f"to {unsure[text]:.2g}, and the largest is {scores[text, 0].abs().max():.2g}; {advice}"
         )
     return path.answer(scores, warnings)

@@ -300,7 +300,8 @@ class Question:
     def _cut(self) -> bool:
         """Whether even the shortest text is a long prompt: a decoder is then tried on how it begins."""
         shortest = min(len(encoding) for encoding in self.inputs.encodings)
-        return self.model.reading.next_token and shortest > TRIED_TOKENS
+        alone = self.model.reading.next_token and not self.model.encoder_decoder
+        return alone and shortest > TRIED_TOKENS
 
     def _shortest_value(self, layer: Layer, hidden: Float[Tensor, "row token hidden"]) -> Float[Tensor, " row"]:
         rows = torch.full((len(hidden),), self._shortest[0].start, device=hidden.device)

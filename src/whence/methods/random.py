@@ -11,7 +11,7 @@ from whence.methods.question import Method, Question, Scores
 def random(question: Question) -> Scores:
     """Uniform random numbers; the same text, layer and seed give the same ones."""
     scores = torch.zeros(len(question.inputs), len(question.layers), question.inputs.ids.shape[1])
-    chosen = [0 if layer == "embeddings" else layer + 1 for layer in question.layers]
+    chosen = [0 if isinstance(layer, str) else layer + 1 for layer in question.layers]
     for row, encoding in enumerate(question.inputs.encodings):
         everywhere = torch.rand(question.model.n_layers + 2, len(encoding), generator=question.generator(row))
         scores[row, :, : len(encoding)] = everywhere[chosen]

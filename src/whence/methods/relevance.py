@@ -46,7 +46,8 @@ def _relevance(question: Question) -> Scores:
     lowest = scores[:, 0, 0].masked_fill(~question.inputs.mask, 0.0)
     firsts = lowest[:, 0].abs() / lowest.abs().sum(dim=1).clamp(min=1e-12)
     facts = torch.stack([lowest.sum(dim=1), question.value.detach(), firsts], dim=1).tolist()
-    where = f"layer {question.layers[0]}" if isinstance(question.layers[0], int) else "the embeddings"
+    lowest_layer = question.model.layer_names(question.layers)[0]
+    where = "the embeddings" if lowest_layer == "embeddings" else f"layer {lowest_layer}"
     notes, warnings = [], []
     for encoding, (total, value, first) in zip(question.inputs.encodings, facts, strict=True):
         notes.append([f"scores at {where} add up to {total:.3f} of {value:.3f}; the first token holds {first:.0%}"])

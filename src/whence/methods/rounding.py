@@ -47,7 +47,7 @@ class BeyondRounding:
             [
                 f"nothing but rounding was left of the scores at layer {layer}: a norm follows that does not see such "
                 "a change of a state"
-                for layer, nothing in zip(layers, text, strict=True)
+                for layer, nothing in zip(self._question.model.layer_names(layers), text, strict=True)
                 if nothing
             ]
             for text in emptied.tolist()

@@ -25,13 +25,14 @@ def read_block_attention(model: LayeredModel, inputs: Inputs, consume: ConsumeBl
     """Call `consume` with the attention of each block on a batch, lowest first; how many forward passes it took.
 
     A Hugging Face model gives its weights as its blocks compute them, so that one block's map is in memory at a time. A
-    family whose blocks keep them to themselves (DeBERTa, MPNet) gives all of a batch at once, in a second pass.
+    family whose blocks keep them to themselves (DeBERTa, MPNet) gives all of a batch at once, in a second pass, and so
+    does an encoder–decoder, in one.
     """
     if model.attend is None:
         raise ModelError(f"{model.record.id} has no attention weights to read", "choose a model with attention")
     with model.held(), torch.no_grad():
         passes = 0
-        if hasattr(model.module, "set_attn_implementation"):
+        if hasattr(model.module, "set_attn_implementation") and not model.encoder_decoder:
             if _overheard(model, inputs, consume):
                 return 1
             passes = 1

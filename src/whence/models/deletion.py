@@ -40,8 +40,7 @@ class Deletion:
         self._readable = inputs.mask.cpu()
         self._first_read: Int[Tensor, " batch"] | None = None
         if model.reading.next_token and inputs.read_at is not None:
-            assert inputs.first_read is not None
-            self._first_read = inputs.first_read.cpu()
+            self._first_read = _last_of_prompt(model, inputs).cpu()
             last = inputs.read_at.reshape(len(inputs), -1).amax(dim=1)
             self._readable = self._readable & (torch.arange(inputs.ids.shape[1]) <= last.cpu()[:, None])
         self.passes = torch.zeros(len(inputs), dtype=torch.long)
@@ -99,7 +98,8 @@ class Deletion:
 
     def _run(self, inputs: Inputs, keep: Bool[Tensor, "row token"]) -> Float[Tensor, "row *token label"]:
         keep = keep[:, : inputs.ids.shape[1]].to(self._model.device)
-        nothing = _left_before(inputs.first_read if self._model.reading.next_token else None, keep) == 0
+        last = _last_of_prompt(self._model, inputs) if self._first_read is not None else None
+        nothing = _left_before(last, keep) == 0
         keep[:, 0] |= nothing
         left, places = closed_up(inputs, keep)
         padding = self._model.tokenizer.padding
@@ -144,6 +144,12 @@ class Deletion:
             except (AssertionError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
                 _CONTINUES[model] = False
         return _CONTINUES[model]
+
+
+def _last_of_prompt(model: LayeredModel, inputs: Inputs) -> Int[Tensor, " row"]:
+    """Where a decoder is first read; of an encoder–decoder, where its source ends."""
+    assert inputs.first_read is not None
+    return inputs.first_read - len(getattr(model.tokenizer, "starts", ()))
 
 
 def _left_before(first_read: Int[Tensor, " row"] | None, keep: Bool[Tensor, "row token"]) -> Int[Tensor, " row"]:

@@ -37,7 +37,15 @@ def wrap_hugging_face(
     head: Head | None = None,
 ) -> LayeredModel:
     """A loaded Hugging Face model and its tokenizer as a layered model; neither is changed."""
-    _check_one_way(model)
+    if writes_from_source(type(model).__name__, model.config):
+        from whence.models.huggingface_encoder_decoder import wrap_encoder_decoder
+
+        if blocks is not None or embedding is not None:
+            raise UsageError(
+                f"{type(model).__name__} is an encoder-decoder that writes: both of its stacks are explained",
+                "leave out blocks= and embedding=",
+            )
+        return wrap_encoder_decoder(model, tokenizer, task)
     reading = task or _task_of(model)
     if isinstance(reading, str):
         reading = TASKS[reading].of_config(model.config, VocabularyLabels(tokenizer))
@@ -83,15 +91,11 @@ def _own_head(model: PreTrainedModel, stack: Stack, reading: Reading) -> Head:
     )
 
 
-def _check_one_way(model: nn.Module) -> None:
-    """Refuse models that write a second text: what they say depends on more than the text they are given."""
-    writes = type(model).__name__.endswith(("ForConditionalGeneration", "Seq2SeqLM"))
-    if writes and getattr(text_config(model), "is_encoder_decoder", False):
-        raise ModelError(
-            f"{type(model).__name__} is an encoder-decoder that writes text, which whence cannot explain yet",
-            "give an encoder (BERT, RoBERTa, ...) or a decoder (GPT-2, Llama, ...); of encoder-decoders those with a "
-            "classification head, with blocks= and embedding= of their encoder",
-        )
+def writes_from_source(class_name: str, config: Any) -> bool:
+    """Whether a class of transformers is an encoder-decoder that writes: a translation, a summary, an answer."""
+    writes = class_name.endswith(("ForConditionalGeneration", "Seq2SeqLM", "MTModel"))
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    return writes and bool(getattr(text, "is_encoder_decoder", False))
 
 
 def find_blocks(model: nn.Module) -> tuple[nn.Module, ...]:
@@ -153,10 +157,10 @@ def tasks_of_class(name: str) -> list[str]:
 
 
 def _logits(model: PreTrainedModel, reading: Reading, inputs: Inputs) -> Float[Tensor, "batch *token label"]:
-    with _vocabulary_read_at(model, inputs) as picked, _padding_known(model, inputs) as ids:
+    with vocabulary_read_at(model, inputs.read_at) as picked, _padding_known(model, inputs) as ids:
         output = dict(model(**_arguments(model, inputs, ids)))
     if inputs.read_at is not None and "logits" in output:
-        logits: Tensor = output["logits"] if picked else _read(output["logits"], inputs.read_at)
+        logits: Tensor = output["logits"] if picked else read_tokens(output["logits"], inputs.read_at)
         output["logits"] = logits.reshape(*inputs.read_at.shape, -1)
     try:
         return reading.read(output, inputs.attended, inputs.reference)
@@ -172,11 +176,8 @@ def _arguments(model: PreTrainedModel, inputs: Inputs, ids: Int[Tensor, "batch t
         "input_ids": ids,
         "attention_mask": inputs.attended.long(),
         **inputs.features,
-        "return_dict": True,
+        **without_extras(model),
     }
-    for name in ("output_hidden_states", "output_attentions"):
-        if getattr(model.config, name, False):  # what config asks for is not needed here
-            arguments[name] = False
     if "use_cache" in inspect.signature(model.forward).parameters:
         arguments["use_cache"] = inputs.past is not None
     if inputs.past is not None:
@@ -186,6 +187,12 @@ def _arguments(model: PreTrainedModel, inputs: Inputs, ids: Int[Tensor, "batch t
         arguments["attention_mask"] = torch.cat([before, arguments["attention_mask"]], dim=1)
         arguments["past_key_values"] = DynamicCache(inputs.past)
     return arguments
+
+
+def without_extras(model: PreTrainedModel) -> dict[str, Any]:
+    """The arguments by which a model returns what its head gives, whatever else its config asks for."""
+    asked = [name for name in ("output_hidden_states", "output_attentions") if getattr(model.config, name, False)]
+    return {"return_dict": True, **dict.fromkeys(asked, False)}
 
 
 def _may_remember(model: PreTrainedModel) -> bool:
@@ -203,24 +210,23 @@ def _keys_and_values(model: PreTrainedModel, inputs: Inputs) -> KeysAndValues:
     from transformers import DynamicCache
 
     cache: Any = DynamicCache()
-    with _vocabulary_read_at(model, inputs), _padding_known(model, inputs) as ids:
+    with vocabulary_read_at(model, inputs.read_at), _padding_known(model, inputs) as ids:
         model(**{**_arguments(model, inputs, ids), "use_cache": True, "past_key_values": cache})
     return tuple((layer.keys, layer.values) for layer in cache.layers)
 
 
 @contextmanager
-def _vocabulary_read_at(model: PreTrainedModel, inputs: Inputs) -> Iterator[bool]:
+def vocabulary_read_at(model: PreTrainedModel, read_at: Int[Tensor, " batch *read"] | None) -> Iterator[bool]:
     """Let the last matrix of a language model see only the tokens that are read, so that no row holds a whole table of
     logits; false where that cannot be."""
     head: nn.Module | None = model.get_output_embeddings()  # type: ignore[no-untyped-call]
-    if inputs.read_at is None or head is None:
+    if read_at is None or head is None:
         yield False
         return
-    read_at = inputs.read_at
 
     def keep_read(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         hidden, *rest = args
-        return (_read(hidden, read_at), *rest)
+        return (read_tokens(hidden, read_at), *rest)
 
     handle = head.register_forward_pre_hook(in_this_thread(keep_read))
     try:
@@ -229,7 +235,7 @@ def _vocabulary_read_at(model: PreTrainedModel, inputs: Inputs) -> Iterator[bool
         handle.remove()
 
 
-def _read(
+def read_tokens(
     values: Float[Tensor, "batch token feature"], read_at: Int[Tensor, " batch *read"]
 ) -> Float[Tensor, "batch some feature"]:
     """What stands at the tokens that are read."""
@@ -256,8 +262,8 @@ def _attentions(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "b
     """Each block's attention weights; the fused kernels give none, so the plain one serves for this call only."""
     with (
         readable_attention(model),
-        _hooks_as_found(model),
-        _vocabulary_read_at(model, inputs),
+        hooks_as_found(model),
+        vocabulary_read_at(model, inputs.read_at),
         _padding_known(model, inputs) as ids,
     ):
         weights = model(**{**_arguments(model, inputs, ids), "output_attentions": True}).attentions
@@ -267,7 +273,7 @@ def _attentions(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "b
 
 
 @contextmanager
-def _hooks_as_found(model: nn.Module) -> Iterator[None]:
+def hooks_as_found(model: nn.Module) -> Iterator[None]:
     """The first time transformers is asked for attention it puts hooks into the model, marks it, and leaves both."""
     before = [(part, set(part._forward_hooks), set(vars(part))) for part in model.modules()]
     try:
@@ -285,9 +291,9 @@ def readable_attention(model: PreTrainedModel) -> Iterator[None]:
     """An attention that gives its weights: the plain one in place of a fused kernel, and any other as it is."""
     parts: list[Any] = [part for part in model.modules() if hasattr(part, "_can_set_attn_implementation")]
     configs = {id(part.config): part.config for part in parts if part._can_set_attn_implementation()}
-    name = str(model.config._attn_implementation)
     with ExitStack() as stack:
-        if name.startswith(("sdpa", "flash", "flex", "paged")) or "/" in name:  # with "/": a kernel from the hub
-            for config in configs.values():
+        for config in configs.values():
+            name = str(config._attn_implementation)
+            if name.startswith(("sdpa", "flash", "flex", "paged")) or "/" in name:  # with "/": a kernel from the hub
                 stack.enter_context(config_says(config, "_attn_implementation", "eager"))
         yield

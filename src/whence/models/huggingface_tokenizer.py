@@ -14,7 +14,8 @@ from torch import nn
 from whence.errors import InputError, UsageError
 from whence.explanation import Token
 from whence.models.chat import rendered
-from whence.models.inputs import Encoding, Ids, Messages, Prompt
+from whence.models.inputs import WRITTEN, Encoding, Ids, Messages, Prompt
+from whence.models.slow_tokenizer import SlowTokenizer
 from whence.models.vocabulary import VocabularyLabels
 from whence.units import spans_in_turns, word_of, word_spans
 
@@ -36,6 +37,8 @@ class HuggingFaceTokenizer:
         longest: how many tokens the model can read.
         features: further inputs that the model takes, such as token_type_ids.
         keeps_text: whether the first text is never cut, only its pair.
+        starts: what an encoder–decoder begins to write with, on a page of its own; of others none, since a decoder goes
+            on from its prompt.
     """
 
     def __init__(
@@ -47,19 +50,23 @@ class HuggingFaceTokenizer:
         longest: int,
         features: Collection[str] = (),
         keeps_text: bool = False,
+        starts: Ids = (),
     ) -> None:
-        if not getattr(tokenizer, "is_fast", False):
+        fast = bool(getattr(tokenizer, "is_fast", False))
+        if not fast and not starts:
             raise UsageError(
                 f"{type(tokenizer).__name__} does not say which characters a token comes from",
                 "load a fast tokenizer: AutoTokenizer.from_pretrained(...)",
             )
         self.tokenizer = tokenizer
+        self._slow = None if fast else SlowTokenizer(tokenizer)
         self.keeps_text = keeps_text
         self.padding = padding
         self.masking = tokenizer.mask_token_id
         begins = [tokenizer.bos_token_id, tokenizer.eos_token_id]
         self.beginning = next((number for number in begins if number is not None and number < n_ids), None)
         self.longest = longest
+        self.starts = tuple(starts)
         self._n_ids = n_ids
         self._special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         self._features = features
@@ -67,7 +74,7 @@ class HuggingFaceTokenizer:
 
     @classmethod
     def of_model(
-        cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, keeps_text: bool
+        cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, keeps_text: bool, starts: Ids = ()
     ) -> HuggingFaceTokenizer:
         """With what a Hugging Face model says of itself."""
         return cls(
@@ -77,6 +84,7 @@ class HuggingFaceTokenizer:
             longest=_longest_text(model, tokenizer),
             features={"token_type_ids"} & set(inspect.signature(model.forward).parameters),
             keeps_text=keeps_text,
+            starts=starts,
         )
 
     @classmethod
@@ -127,25 +135,39 @@ class HuggingFaceTokenizer:
             written, ids, spans = response, *self._cut(response)
         else:
             ids = self._known(response)
-            written, spans = self._labels.spelled(ids, begins=False)
+            written, spans = self._labels.spelled(ids, begins=bool(self.starts))
         if not ids or not written.strip():
             raise InputError("the response is empty: there is nothing to explain", "give at least one word")
-        total = len(before) + before.cut + len(ids)
-        if total > self.longest:
-            raise InputError(
-                f"prompt and response take {total} tokens, the model reads {self.longest}",
-                f"shorten them by {total - self.longest} tokens: what is explained is never cut",
-            )
         after = self._tokens(ids, spans, written, segment=1)
+        if self.starts:
+            return self._on_a_page_of_its_own(before, after, written)
+        self._check_length("prompt and response take", len(before) + before.cut + len(ids))
         features = {name: [*values, *[values[-1]] * len(ids)] for name, values in before.features.items()}
         return replace(before, pair=written, tokens=(*before.tokens, *after), features=features, responds=True)
+
+    def _on_a_page_of_its_own(self, before: Encoding, after: tuple[Token, ...], written: str) -> Encoding:
+        """What an encoder–decoder wrote: behind the source stand the tokens that it begins with, then the response."""
+        self._check_length("the source takes", len(before) + before.cut)
+        self._check_length("the response takes", len(self.starts) + len(after))
+        end, pieces = len(before.text), self._pieces(set(self.starts))
+        begun = [Token(pieces[number], number, end, end, special=True) for number in self.starts]
+        marks = [0] * len(before) + [1] * (len(begun) + len(after))
+        tokens = (*before.tokens, *begun, *after)
+        return replace(before, pair=written, tokens=tokens, features={WRITTEN: marks}, responds=True)
+
+    def _check_length(self, what: str, total: int) -> None:
+        if total > self.longest:
+            raise InputError(
+                f"{what} {total} tokens, the model reads {self.longest}",
+                f"shorten them by {total - self.longest} tokens: what is explained is never cut",
+            )
 
     def _encode_chat(self, messages: Messages) -> Encoding:
         """What the messages say are the text's words; all that the template writes is special."""
         text, turns = rendered(self.tokenizer, messages)
         _check_unicode(text)
         with _ONE_AT_A_TIME:
-            table: Any = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+            table: Any = self._alone(text)
         ids, spans = table["input_ids"], [(turn.start, turn.end) for turn in turns]
         pieces, words = self._pieces(set(ids)), spans_in_turns(text, spans, word_spans)
         tokens = []
@@ -178,13 +200,19 @@ class HuggingFaceTokenizer:
         """The tokens of a response given as a text; some tokenizers put a space in front by themselves."""
         forms = (response, response.removeprefix(" "))
         with _ONE_AT_A_TIME:
-            tables = [self.tokenizer(form, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-                      for form in forms]  # fmt: skip
-        exact = [self._labels.spelled(table["input_ids"], begins=False)[0] == response for table in tables]
+            tables = [self._alone(form) for form in forms]
+        begins = bool(self.starts)
+        exact = [self._labels.spelled(table["input_ids"], begins=begins)[0] == response for table in tables]
         chosen = exact.index(True) if any(exact) else 0
         moved = len(response) - len(forms[chosen])
         spans = [(start + moved if start else 0, end + moved) for start, end in tables[chosen]["offset_mapping"]]
         return list(tables[chosen]["input_ids"]), spans
+
+    def _alone(self, text: str) -> Any:
+        """What a text is cut into, with no token added."""
+        if self._slow is not None:
+            return self._slow.written(text)
+        return self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
 
     def _encode_alike(self, texts: Sequence[tuple[str, str | None]], paired: bool) -> list[Encoding]:
         """Texts that all have a pair, or none of them."""
@@ -251,7 +279,8 @@ class HuggingFaceTokenizer:
 
     def _tokenize(self, texts: Sequence[tuple[str, str | None]], paired: bool, **options: Any) -> Any:
         first, second = ([text[part] for text in texts] for part in (0, 1))
-        return self.tokenizer(
+        read: Any = self._slow or self.tokenizer
+        return read(
             first, second if paired else None, return_offsets_mapping=True, return_special_tokens_mask=True,
             verbose=False, **options,
         )  # fmt: skip

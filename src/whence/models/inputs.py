@@ -21,6 +21,10 @@ KeysAndValues = tuple[tuple[Tensor, Tensor], ...]
 """What each block of a decoder keeps of the tokens before: axes (batch, attention_head, token, feature)."""
 
 
+WRITTEN = "written"
+"""The feature that marks the tokens which an encoder–decoder's decoder is given, 1 to 0 for the source's."""
+
+
 @dataclass(frozen=True)
 class Turn:
     """What one message of a chat says: characters of the prompt that a template made of all of them."""
@@ -59,6 +63,12 @@ class Encoding:
     @property
     def ids(self) -> list[int]:
         return [token.id for token in self.tokens]
+
+    @property
+    def prompt_ids(self) -> list[int]:
+        """The ids of what the response answers, without those that an encoder–decoder begins to write with."""
+        marks = list(self.features.get(WRITTEN, ()))
+        return self.ids[: marks.index(1) if 1 in marks else self.response.start]
 
 
 class Tokenizer(Protocol):

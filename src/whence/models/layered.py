@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from whence.errors import ModelError, UnknownNameError, UsageError, warn_of_old_name
-from whence.explanation import Layer, ModelRecord
+from whence.explanation import Layer, ModelRecord, height
+from whence.models.encoder_decoder import EncoderDecoder
 from whence.models.head import Head
 from whence.models.inputs import (
     EncodesResponses,
@@ -25,13 +26,13 @@ from whence.models.inputs import (
     collate,
     encode_each,
 )
-from whence.models.stack import AsFound, Stack, as_found
+from whence.models.stack import AsFound, Stack, as_found, resuming_each
 from whence.tasks.reading import Reading
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
-Layers = Layer | Literal["all"] | Iterable[Layer | Literal["all"]]
+Layers = Layer | Iterable[Layer]
 """What may be given as `layers=`: "all" (0 … L), one layer, or several; negative numbers count from the top."""
 
 
@@ -44,7 +45,7 @@ class States:
     logits: Float[Tensor, "batch *token label"]
 
     def at(self, layer: Layer) -> Float[Tensor, "batch token hidden"]:
-        return self.embeddings if layer == "embeddings" else self.hidden[layer]
+        return self.embeddings if isinstance(layer, str) else self.hidden[layer]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class LayeredModel:
     """
 
     module: nn.Module
-    stack: Stack
+    stack: Stack | EncoderDecoder
     tokenizer: Tokenizer
     reading: Reading
     record: ModelRecord
@@ -84,6 +85,15 @@ class LayeredModel:
         return self.stack.n_layers
 
     @property
+    def encoder_decoder(self) -> bool:
+        """Whether the response is read by a stack of its own, on top of the one that reads the text."""
+        return isinstance(self.stack, EncoderDecoder)
+
+    def in_decoder(self, layer: Layer) -> bool:
+        """Whether a layer is one of an encoder–decoder's decoder."""
+        return isinstance(self.stack, EncoderDecoder) and self.stack.in_decoder(layer)
+
+    @property
     def device(self) -> torch.device:
         return next(self.stack.embedding.parameters()).device
 
@@ -96,6 +106,7 @@ class LayeredModel:
             if layer == "words":
                 warn_of_old_name('layer "words"', 'layer "embeddings"')
                 layer = "embeddings"
+            layer = self.stack.number(layer)
             if layer == "embeddings":
                 found.add("embeddings")
             elif str(layer) == "all":
@@ -103,10 +114,28 @@ class LayeredModel:
             elif _is_whole(layer) and -self.n_layers - 1 <= layer <= self.n_layers:
                 found.add(int(layer) % (self.n_layers + 1))
             else:
-                raise UnknownNameError("layer", layer, ["all", "embeddings", *range(self.n_layers + 1)])
+                raise UnknownNameError("layer", layer, ["all", *self.layer_names(self._all_layers)])
         if not found:
             raise UsageError("no layer was asked for", "give layers='all' or a list such as [0, 3]")
-        return tuple(sorted(found, key=lambda layer: -1 if layer == "embeddings" else int(layer)))
+        return tuple(sorted(found, key=height))
+
+    @property
+    def _all_layers(self) -> list[Layer]:
+        return ["embeddings", *range(self.n_layers + 1)]
+
+    def layer_names(self, layers: Iterable[Layer]) -> tuple[Layer, ...]:
+        """What layers are called: by their number or, in an encoder–decoder, by their stack."""
+        return tuple(self.stack.name(layer) for layer in layers)
+
+    def scored(self, layer: Layer, inputs: Inputs) -> Bool[Tensor, "batch token"]:
+        """The tokens that have a score at a layer: those of the text, since a response is no reason for itself.
+
+        In an encoder–decoder they are the source's; at a layer of the decoder also the tokens that it was given, for
+        what their states have already taken up.
+        """
+        if isinstance(self.stack, EncoderDecoder):
+            return self.stack.over(inputs).there(layer)
+        return inputs.mask & ~inputs.response
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text (and its pair) as the model reads it."""
@@ -133,7 +162,9 @@ class LayeredModel:
 
     def _writing(self) -> EncodesResponses:
         if not isinstance(self.tokenizer, EncodesResponses):
-            raise ModelError(f"{self.record.id} writes no text, so it has no response", "load a decoder (GPT-2, Llama)")
+            raise ModelError(
+                f"{self.record.id} writes no text, so it has no response", "load a decoder (GPT-2, Llama) or T5, BART"
+            )
         return self.tokenizer
 
     def collate(self, encodings: Sequence[Encoding], at: int | None = None) -> Inputs:
@@ -173,7 +204,7 @@ class LayeredModel:
             self.held(),
             torch.inference_mode(False),
             torch.set_grad_enabled(differentiable),
-            self.stack.recording(differentiable=differentiable, embeddings=embeddings) as trace,
+            self.stack.over(inputs).recording(differentiable=differentiable, embeddings=embeddings) as trace,
         ):
             logits = self.run(inputs)
         if trace.embeddings is None:
@@ -205,14 +236,13 @@ class LayeredModel:
         work.
         """
         for layer in layers:
-            if layer != "embeddings" and not 0 <= layer <= self.n_layers:
-                raise UnknownNameError("layer", layer, ["embeddings", *range(self.n_layers + 1)])
+            self._check(layer)
         with self.held():
             if not self.stack.seen or (self.stack.carries and not self._rehearsed):
                 self._rehearse(inputs)
             numbers = list(range(len(inputs))) * len(layers)
             copies = inputs if len(layers) == 1 else inputs.rows(torch.tensor(numbers).to(inputs.ids.device), numbers)
-            with self.stack.resuming_each(layers, hidden):
+            with resuming_each(self.stack.over(copies), layers, hidden):
                 logits = self.run(copies)
             return logits.reshape(len(layers), -1, *logits.shape[1:])
 
@@ -223,19 +253,22 @@ class LayeredModel:
         inputs: Inputs,
     ) -> Float[Tensor, "batch *token label"]:
         """The logits of one forward pass that goes on with `change(h_layer)` from there: a state read and replaced."""
-        if layer != "embeddings" and not 0 <= layer <= self.n_layers:
-            raise UnknownNameError("layer", layer, ["embeddings", *range(self.n_layers + 1)])
-        with self.held(), self.stack.changing(layer, change):
+        self._check(layer)
+        with self.held(), self.stack.over(inputs).changing(layer, change):
             return self.run(inputs)
+
+    def _check(self, layer: Layer) -> None:
+        if layer not in self._all_layers:
+            raise UnknownNameError("layer", layer, self._all_layers)
 
     def _rehearse(self, inputs: Inputs) -> None:
         """See how the blocks return their state and, where they return more, that the model can do without that."""
         with torch.inference_mode():
-            with self.stack.recording() as trace:
+            with self.stack.over(inputs).recording() as trace:
                 whole = self.run(inputs)
             for layer in range(1, self.n_layers + 1) if self.stack.carries else ():
                 try:
-                    with self.stack.resuming(layer, trace.hidden[layer]):
+                    with self.stack.over(inputs).resuming(layer, trace.hidden[layer]):
                         same = torch.allclose(self.run(inputs), whole, rtol=1e-3, atol=1e-3, equal_nan=True)
                 except (AttributeError, TypeError):  # None stands in for what is missing
                     same = False

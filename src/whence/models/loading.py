@@ -21,6 +21,7 @@ from whence.targets import ClassLabels
 from whence.tasks import TASKS
 from whence.tasks.classification import Classification
 from whence.tasks.reading import Reading
+from whence.tasks.response import Response
 from whence.tasks.similarity import Pooling, Similarity, check_module, pooling_of
 
 if TYPE_CHECKING:
@@ -261,7 +262,8 @@ def _from_pretrained(
     task = task or _task_of(name, shared, among)
     options = {"use_safetensors": True, **options, "output_loading_info": True}
     reading = TASKS[task] if isinstance(task, str) else type(task)
-    model, report = getattr(transformers, reading.auto_class).from_pretrained(name, revision=revision, **options)
+    auto_class = _auto_class(name, reading, shared)
+    model, report = getattr(transformers, auto_class).from_pretrained(name, revision=revision, **options)
     if untrained := sorted(key for key in report["missing_keys"] if not key.startswith(reading.unread_weights)):
         raise ModelError(
             f"{name!r} holds no weights for {', '.join(untrained[:3])}{', ...' if len(untrained) > 3 else ''}",
@@ -282,10 +284,12 @@ def _task_of(name: str, access: Mapping[str, Any], among: Sequence[str]) -> str:
     """What a model is for, by its config; of a language model wanted as a head, what it can be for."""
     import transformers
 
-    from whence.models.huggingface import tasks_of_class
+    from whence.models.huggingface import tasks_of_class, writes_from_source
 
     config = transformers.AutoConfig.from_pretrained(name, **access)
     named = config.architectures or []
+    if any(writes_from_source(each, config) for each in named):
+        return Response.task
     known = [task for each in named for task in tasks_of_class(each) if task in among]
     if not known and (among is LANGUAGE_TASKS or "gguf_file" in access):  # many that hold a head do not name it
         masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
@@ -296,3 +300,12 @@ def _task_of(name: str, access: Mapping[str, Any], among: Sequence[str]) -> str:
             f"say task= one of: {', '.join(TASKS)}; sentence embeddings are for similarity",
         )
     return known[0]
+
+
+def _auto_class(name: str, reading: type[Reading], access: Mapping[str, Any]) -> str:
+    """The class of transformers that loads the model: what writes a response may be an encoder-decoder."""
+    import transformers
+
+    if reading.responds and transformers.AutoConfig.from_pretrained(name, **access).is_encoder_decoder:
+        return "AutoModelForSeq2SeqLM"
+    return reading.auto_class

@@ -1,4 +1,4 @@
-"""What a decoder writes after a prompt: written anew, read off as it stands, and scored with parts of the prompt gone.
+"""What a model writes after a prompt: written anew, read off as it stands, and scored with parts of the prompt gone.
 
 A response is kept as the token ids it was written in. Its text is made from them and never tokenised again: that would
 silently change tokens.
@@ -49,7 +49,7 @@ def responding(model: LayeredModel) -> LayeredModel:
     if not isinstance(model.reading, CausalLM):
         raise ModelError(
             f"{model.record.id} is a model for {model.reading.task.replace('_', ' ')}: it writes no response",
-            "load a decoder (GPT-2, Llama, ...)",
+            "load a decoder (GPT-2, Llama, ...) or an encoder-decoder (T5, BART, ...)",
         )
     if model not in _RESPONDING:
         record = replace(model.record, task=Response.task)
@@ -79,15 +79,19 @@ def generate(
     module: Any = model.module
     if not hasattr(module, "generate"):
         raise ModelError(f"{model.record.id} cannot write", "load a decoder of transformers, or give response=")
-    longest = getattr(model.tokenizer, "longest", len(prompt) + max_new_tokens)
-    if len(prompt) >= longest:
+    starts: Ids = getattr(model.tokenizer, "starts", ())  # an encoder–decoder's page holds these and not the prompt
+    before = len(starts) if model.encoder_decoder else len(prompt)
+    longest = getattr(model.tokenizer, "longest", before + max_new_tokens)
+    if before >= longest:
         raise InputError(
             f"the prompt takes {len(prompt)} tokens, the model reads {longest}: none is left for a response",
             "shorten the prompt",
         )
     config = copy.deepcopy(module.generation_config)
     config.max_length = None
-    config.max_new_tokens = min(max_new_tokens, longest - len(prompt))
+    config.max_new_tokens = min(max_new_tokens + max(len(starts) - 1, 0), longest - before)
+    if starts:
+        config.decoder_start_token_id = starts[0]
     config.num_return_sequences = 1
     config.return_dict_in_generate = False
     config.do_sample = sample
@@ -101,7 +105,7 @@ def generate(
     with model.held(), torch.inference_mode(), torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         found = module.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)
-    written: list[int] = found[0, len(prompt) :].tolist()
+    written: list[int] = found[0, before:].tolist()
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
     while written and written[-1] in ends:
         written.pop()
@@ -168,7 +172,7 @@ def log_probabilities_without(
     view = responding(model)
     inputs = view.collate([encoding])
     ids = torch.tensor([encoding.tokens[position].id for position in encoding.response], device=view.device)
-    kept = keep | inputs.response.to(keep.device)
+    kept = keep | ~view.scored("embeddings", inputs).to(keep.device)
     found = torch.zeros(len(keep), len(ids), device=view.device)
     with view.held(), torch.inference_mode():
         deletion = Deletion(view, inputs, batch_tokens or usual_batch_tokens(view))

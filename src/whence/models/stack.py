@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 import torch
@@ -30,6 +30,8 @@ from whence.models.own_thread import forwards_through, in_this_thread
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+    from whence.models.inputs import Inputs
 
 
 @dataclass
@@ -59,20 +61,40 @@ class Stack:
     """The word embedding and the blocks of one model; `beside` are modules next to the blocks that may read h_0 too.
 
     A recording shows in which form the blocks return their state (`seen`), and whether they return more than it
-    (`carries`): resuming needs the one, and may fail for the other.
+    (`carries`): resuming needs the one, and may fail for the other. Where the first block `hands_on` what all others
+    read beside their state, as T5's does with position biases, it runs for that even if it is skipped.
     """
 
     def __init__(
-        self, embedding: nn.Module, blocks: Sequence[nn.Module], n_layers: int, beside: Sequence[nn.Module] = ()
+        self,
+        embedding: nn.Module,
+        blocks: Sequence[nn.Module],
+        n_layers: int,
+        beside: Sequence[nn.Module] = (),
+        *,
+        hands_on: bool = False,
     ) -> None:
         self.embedding = embedding
         self.blocks = tuple(dict.fromkeys(blocks))
         self.n_layers = n_layers
         self.beside = tuple(beside)
+        self.hands_on = hands_on
         self._called = {block: next(iter(inspect.signature(block.forward).parameters)) for block in self.blocks}
         self.seen = False
         self.carries = False
         self._others_returned: int | None = None  # values a block returns beside its state; None: a bare tensor
+
+    def over(self, inputs: Inputs) -> Stack:
+        """The stack as it runs on a batch: this one is the same on all of them."""
+        return self
+
+    def name(self, layer: Layer) -> Layer:
+        """What a layer is called: here by its number."""
+        return layer
+
+    def number(self, name: object) -> object:
+        """The layer that is called so."""
+        return name
 
     @contextmanager
     def recording(
@@ -112,42 +134,32 @@ class Stack:
     def resuming(self, layer: Layer, hidden: Float[Tensor, "batch token hidden"]) -> Iterator[None]:
         """Inside, a forward pass takes `hidden` for the state of `layer` and runs only the blocks above."""
         with ExitStack() as stack:
-            if layer != "embeddings":
-                stack.enter_context(self._skipping(layer, hidden))
+            if isinstance(layer, int):
+                stack.enter_context(self.skipping(layer, hidden))
             stack.enter_context(self.changing(layer, lambda own: hidden))
             yield
 
     @contextmanager
-    def _skipping(self, layer: int, hidden: Float[Tensor, "batch token hidden"]) -> Iterator[None]:
+    def skipping(self, layer: int, hidden: Float[Tensor, "batch token hidden"]) -> Iterator[None]:
         """Inside, the blocks up to `layer` hand on `hidden` instead of running."""
         calls = 0
+        others: tuple[Any, ...] = ()
 
         def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
-            nonlocal calls
+            nonlocal calls, others
             calls += 1
             if calls > layer:
                 return forward(*args, **kwargs)
-            return hidden if self._others_returned is None else (hidden, *[None] * self._others_returned)
+            if self._others_returned is None:
+                return hidden
+            if calls == 1:
+                others = (None,) * self._others_returned
+                if self.hands_on and layer < self.n_layers:
+                    with torch.no_grad():
+                        others = tuple(forward(*args, **kwargs)[1:])
+            return (hidden, *others)
 
         with self._wrapped(run):
-            yield
-
-    @contextmanager
-    def resuming_each(
-        self, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token hidden"]]
-    ) -> Iterator[None]:
-        """Inside, a forward pass over as many copies of a batch as there are layers takes each on from its own state.
-
-        Layers go from the lowest up; the blocks above the lowest run on all copies, and a state put in higher up takes
-        the place of what they made of its copy.
-        """
-        lowest = layers[0]
-        first = [state if layer == lowest else hidden[0] for layer, state in zip(layers, hidden, strict=True)]
-        with ExitStack() as stack:
-            stack.enter_context(self.resuming(lowest, torch.cat(first)))
-            for copy, (layer, state) in enumerate(zip(layers, hidden, strict=True)):
-                if layer != lowest:
-                    stack.enter_context(self.changing(layer, _with_copy(copy, state)))
             yield
 
     @contextmanager
@@ -237,6 +249,33 @@ class Stack:
         """Inside, in this thread, every block's forward goes through `run`, which is told how the state is called."""
         with forwards_through(self.blocks, lambda block, *call: run(*call, self._called[block])):
             yield
+
+
+class Resumable(Protocol):
+    """What can be resumed at a layer, and changed there on the way."""
+
+    def resuming(self, layer: Layer, hidden: Float[Tensor, "batch token hidden"]) -> AbstractContextManager[None]: ...
+
+    def changing(self, layer: Layer, change: Callable[[Tensor], Tensor]) -> AbstractContextManager[None]: ...
+
+
+@contextmanager
+def resuming_each(
+    stack: Resumable, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token hidden"]]
+) -> Iterator[None]:
+    """Inside, a forward pass over as many copies of a batch as there are layers takes each on from its own state.
+
+    Layers go from the lowest up; the blocks above the lowest run on all copies, and a state put in higher up takes
+    the place of what they made of its copy.
+    """
+    lowest = layers[0]
+    first = [state if layer == lowest else hidden[0] for layer, state in zip(layers, hidden, strict=True)]
+    with ExitStack() as contexts:
+        contexts.enter_context(stack.resuming(lowest, torch.cat(first)))
+        for copy, (layer, state) in enumerate(zip(layers, hidden, strict=True)):
+            if layer != lowest:
+                contexts.enter_context(stack.changing(layer, _with_copy(copy, state)))
+        yield
 
 
 def _check_not_computed_again() -> None:

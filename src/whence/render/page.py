@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.errors import UsageError
-from whence.explanation import Explanation, Layer, ModelRecord, Prediction, Unit
+from whence.explanation import Explanation, Layer, ModelRecord, Prediction, Unit, height
 from whence.learned.diffmask.analyses import dropped_at
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render.responses import response_parts
@@ -205,16 +205,12 @@ def _steps(explanations: Sequence[Explanation]) -> list[tuple[Layer | None, list
     method that has not the layer asked for stands with its nearest.
     """
     start = [len(each.layers) - 1 if each.meaning.keep_probability else 0 for each in explanations]
-    layers = sorted({layer for each in explanations for layer in each.layers}, key=_height)
+    layers = sorted({layer for each in explanations for layer in each.layers}, key=height)
     return [(None, start), *((layer, [_nearest(each.layers, layer) for each in explanations]) for layer in layers)]
 
 
-def _height(layer: Layer) -> int:
-    return -1 if layer == "embeddings" else layer
-
-
 def _nearest(layers: Sequence[Layer], wanted: Layer) -> int:
-    return min(range(len(layers)), key=lambda index: abs(_height(layers[index]) - _height(wanted)))
+    return min(range(len(layers)), key=lambda index: abs(height(layers[index]) - height(wanted)))
 
 
 def _correlations(

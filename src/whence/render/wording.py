@@ -39,7 +39,11 @@ def range_words(meaning: Meaning) -> str:
 
 def layer_words(layers: Sequence[Layer]) -> str:
     """What the numbers of the layers stand for."""
-    said: dict[Layer, str] = {"embeddings": "embeddings (e): the word embeddings", 0: "0: the embedding output"}
+    said: dict[Layer, str] = {
+        "embeddings": "embeddings (e): the word embeddings",
+        0: "0: the embedding output",
+        "encoder 0": "encoder 0: its embedding output",
+    }
     if len(layers) == 1:
         return said.get(layers[0], f"{layers[0]}: after that block").replace(" (e)", "")
     parts = [said[layer] for layer in layers if layer in said]
