@@ -50,7 +50,7 @@ def lens(
         from whence.render.lens import lens_view
 
         source = given[0] if pair is None else (given[0], pair)
-        found = decode_layers(loaded, source, top, parse_layers(layers) or "all")  # type: ignore[arg-type]
+        found = decode_layers(loaded, source, top, parse_layers(layers) or "all")
         if as_json:
             print_line(found.to_dict())
             sys.stdout.flush()

@@ -98,7 +98,7 @@ def run(
         with progress_of_texts() as report:
             corpus = run_corpus(
                 model or "sentiment", data[0] if len(data) == 1 else data, out,
-                methods=named, options=options, layers=parse_layers(layers),  # type: ignore[arg-type]
+                methods=named, options=options, layers=parse_layers(layers),
                 units=units, target=_target(target, against, span, at), scale=scale, seed=seed,  # type: ignore[arg-type]
                 batch_tokens=batch_tokens, text_column=text_column, pair_column=pair_column,
                 label_column=label_column, id_column=id_column, keep_columns=_names(keep_columns or ""),

@@ -252,7 +252,7 @@ def _usual_layers(model: LayeredModel, method: Method) -> Layers:
         "blocks": range(1, model.n_layers + 1),
         "everywhere": ("embeddings", *range(model.n_layers + 1)),
     }
-    return named.get(method.layers, method.layers)  # type: ignore[arg-type]
+    return named.get(method.layers, method.layers)
 
 
 def _recorded(model: LayeredModel, option: str, value: Any) -> Any:

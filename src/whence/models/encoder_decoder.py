@@ -116,7 +116,7 @@ class EncoderDecoder:
         top = self.encoder.n_layers
         return f"encoder {layer}" if layer <= top else f"decoder {layer - top}"
 
-    def number(self, name: object) -> object:
+    def number(self, name: Any) -> Any:
         """The layer that is called so; what is none of these names stays as it is."""
         found = re.fullmatch("(encoder|decoder) ([0-9]+)", str(name))
         if found is None:

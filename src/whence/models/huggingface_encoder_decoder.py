@@ -60,11 +60,11 @@ def wrap_encoder_decoder(
 
 def _stacks(model: Any) -> EncoderDecoder:
     encoder, decoder = (_stack(part) for part in (model.get_encoder(), model.get_decoder()))
-    weights = [part.embedding.weight for part in (encoder, decoder)]
-    if weights[0].shape != weights[1].shape:
+    sizes = [tuple(part.get_input_embeddings().weight.shape) for part in (model.get_encoder(), model.get_decoder())]
+    if sizes[0] != sizes[1]:
         raise ModelError(
-            f"{type(model).__name__} has word embeddings of {tuple(weights[0].shape)} numbers for its source and of "
-            f"{tuple(weights[1].shape)} for what it writes",
+            f"{type(model).__name__} has word embeddings of {sizes[0]} numbers for its source and of {sizes[1]} for "
+            "what it writes",
             "only encoder-decoders with one vocabulary and one width can be explained",
         )
     return EncoderDecoder(encoder, decoder, model.get_encoder())
@@ -138,10 +138,11 @@ def _attentions(model: PreTrainedModel, inputs: Inputs) -> list[Float[Tensor, "b
 
 def _own_head(model: Any, stacks: EncoderDecoder, name: str) -> Head:
     """What the model runs after the decoder's last block. Not a call of the model, so nobody's hooks see a text."""
-    width = stacks.embedding.weight.shape[-1]
+    words: Tensor = model.get_encoder().get_input_embeddings().weight
+    width = words.shape[-1]
 
     def run(n_rows: int) -> Float[Tensor, "row vocabulary"]:
-        nothing = stacks.embedding.weight.new_zeros(n_rows, 1, width)
+        nothing = words.new_zeros(n_rows, 1, width)
         ids = torch.zeros(n_rows, 1, dtype=torch.long, device=nothing.device)
         arguments = {"encoder_outputs": (nothing,), "decoder_input_ids": ids, "use_cache": False}
         return model.forward(**arguments, **without_extras(model)).logits[:, 0]  # type: ignore[no-any-return]

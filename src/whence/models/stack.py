@@ -92,7 +92,7 @@ class Stack:
         """What a layer is called: here by its number."""
         return layer
 
-    def number(self, name: object) -> object:
+    def number(self, name: Any) -> Any:
         """The layer that is called so."""
         return name
 
@@ -155,8 +155,8 @@ class Stack:
             if calls == 1:
                 others = (None,) * self._others_returned
                 if self.hands_on and layer < self.n_layers:
-                    with torch.no_grad():
-                        others = tuple(forward(*args, **kwargs)[1:])
+                    rest = {key: value for key, value in kwargs.items() if key != name}
+                    others = tuple(forward(hidden, *args[1:], **rest)[1:])
             return (hidden, *others)
 
         with self._wrapped(run):
