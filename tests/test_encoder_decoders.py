@@ -343,9 +343,9 @@ def test_every_method_keeps_the_contract(method: str, check: testing.Check) -> N
 @pytest.mark.parametrize(
     "check", [check for check in METHOD_CHECKS if check not in OF_EACH], ids=lambda check: check.__name__
 )
-@pytest.mark.parametrize("method", ["gradient_x_input", "leave_one_out", "held_still", "attention", "gradient_shap"])
+@pytest.mark.parametrize("method", ["gradient_x_input", "leave_one_out", "held_still", "attention", "lime"])
 def test_methods_of_each_kind_keep_all_of_it(method: str, check: testing.Check) -> None:
-    check(everywhere(method), tiny_models.tiny_writer("bart" if method == "gradient_shap" else "t5"))
+    check(everywhere(method), tiny_models.tiny_writer("bart" if method == "lime" else "t5"))
 
 
 @pytest.mark.parametrize("method", ["gradient_x_input", "leave_one_out", "shapley", "held_still"])
@@ -462,6 +462,30 @@ def test_the_head_reads_the_decoders_states() -> None:
         n = Plain(model).n_source
         read = model.head(states.at(READ + WROTE)[0, n : n + states.logits.shape[1]])
         torch.testing.assert_close(read, states.logits[0], **CLOSE)
+
+
+def test_the_lens_reads_the_decoders_layers(tmp_path: Path) -> None:
+    model = tiny_models.tiny_writer("t5")
+    with pytest.warns(whence.WhenceWarning, match="the head reads the encoder's output"):
+        lens = whence.decode_layers(model, (SOURCE, RESPONSE), k=3)
+    assert lens.layers == ("decoder 1", "decoder 2")
+    plain = Plain(model)
+    with torch.no_grad():
+        logits = plain.model(input_ids=plain.ids, decoder_input_ids=plain.given).logits[0]
+    np.testing.assert_array_equal(lens.ids[1, plain.n_source : -1], logits.topk(3).indices)
+    lens.save(tmp_path / "lens.json")
+    assert whence.Lens.load(tmp_path / "lens.json").layers == lens.layers
+    with pytest.raises(whence.UsageError, match="reads its decoder's states, not embeddings, encoder 3"):
+        whence.decode_layers(model, (SOURCE, RESPONSE), layers=["embeddings", "encoder 3", "decoder 1"])
+
+
+def test_diffmask_is_trained_on_sources_and_responses() -> None:
+    model = tiny_models.tiny_writer("t5")
+    probes = whence.DiffMask("hidden", steps=2, batch_size=2, start=0.0).fit(model, PAIRS * 2, validations=1)
+    found = whence.explain(model, SOURCE, "diffmask", response=RESPONSE, probes=probes)
+    assert found.layers == ("embeddings", *LAYERS)
+    assert found.scores[:, : Plain(model).n_source].min() >= 0.0
+    assert found.scores.max() <= 1.0
 
 
 def test_files_hold_the_names_of_layers(tmp_path: Path) -> None:

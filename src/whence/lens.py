@@ -212,7 +212,7 @@ def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Le
     head = head_of(model)
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= head.n_vocabulary:
         raise UsageError(f"k must be a whole number from 1 to {head.n_vocabulary}, got {k!r}", "give k=5")
-    asked = model.layers(layers)
+    asked = _read_by_head(model, layers)
     anywhere = [0] if model.reading.reads_vocabulary else None  # a language model's own logits are not looked at
     inputs = collate([encoding], model.tokenizer.padding, anywhere, model.device)
     head.check_ids(inputs.ids)
@@ -227,13 +227,15 @@ def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Le
     warnings = []
     if encoding.cut:
         warnings.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
+    if model.encoder_decoder:
+        warnings.append("at the source's tokens the head reads the encoder's output, which it was not trained to read")
     for warning in warnings:
         python_warnings.warn(f"{shortened(encoding.text)}: {warning}", WhenceWarning, stacklevel=3)
     return Lens(
         text=encoding.text,
         pair=encoding.pair,
         tokens=encoding.tokens,
-        layers=asked,
+        layers=model.layer_names(asked),
         words=tuple(tuple(tuple(names[number] for number in top) for top in layer) for layer in ids.tolist()),
         ids=ids,
         probabilities=probabilities,
@@ -246,6 +248,21 @@ def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Le
         following_probabilities=chances[:, :-1, 1] if head.next_token else None,
         following_ranks=ranks[:, :-1, 1] if head.next_token else None,
     )
+
+
+def _read_by_head(model: LayeredModel, layers: Layers) -> tuple[Layer, ...]:
+    """The layers asked for; of an encoder–decoder those of its decoder, whose states its head reads."""
+    asked = model.layers(layers)
+    if model.encoder_decoder and layers == "all":
+        return tuple(layer for layer in asked if model.in_decoder(layer))
+    others = [layer for layer in asked if model.encoder_decoder and not model.in_decoder(layer)]
+    if others:
+        named = ", ".join(map(str, model.layer_names(others)))
+        raise UsageError(
+            f"the head of an encoder-decoder reads its decoder's states, not {named}",
+            "ask for layers such as 'decoder 1'",
+        )
+    return asked
 
 
 def _read(
