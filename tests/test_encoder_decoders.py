@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import captum.attr
 import numpy as np
@@ -44,7 +44,7 @@ class Plain:
     """A source and a response as plain transformers is given them."""
 
     def __init__(self, model: whence.LayeredModel, source: str = SOURCE, response: str = RESPONSE) -> None:
-        self.model: Any = model.module
+        self.model = cast(Any, model.module)
         tokenizer: Any = model.tokenizer.tokenizer  # type: ignore[attr-defined]
         self.ids = tokenizer(source, return_tensors="pt")["input_ids"]
         self.labels = tokenizer(response, add_special_tokens=False, return_tensors="pt")["input_ids"]
@@ -291,7 +291,7 @@ def test_scores_at_the_decoders_layers_add_up(model: whence.LayeredModel) -> Non
 def test_every_operation_has_a_rule(model: whence.LayeredModel, method: str) -> None:
     found = explain(model, method, layers="all", scale="logit")
     assert np.isfinite(found.scores).all()
-    if method == "held_still" and model.module.config.model_type in ("t5", "mt5"):  # which has no bias anywhere
+    if method == "held_still" and Plain(model).model.config.model_type in ("t5", "mt5"):  # without a bias anywhere
         for layer in ("decoder 1", "decoder 2"):
             assert found.row(layer).sum() == pytest.approx(found.target.value, rel=1e-3)
 
@@ -585,7 +585,7 @@ class TwoLanguages(transformers.PreTrainedTokenizer):
 
 def test_a_tokenizer_that_does_not_say_where_its_tokens_stand() -> None:
     tokenizer = TwoLanguages()
-    model = whence.load(tiny_models.build_writer("marian"), tokenizer)  # type: ignore[arg-type]
+    model = whence.load(tiny_models.build_writer("marian"), tokenizer)
     source = "the ½  worst  film"
     found = whence.explain(model, source, "gradient_x_input", response="so sad")
     read = [token for token in found.tokens if token.segment == 0]
@@ -596,7 +596,7 @@ def test_a_tokenizer_that_does_not_say_where_its_tokens_stand() -> None:
     assert found.response == "so sad"
     assert not tokenizer.writes
     with pytest.raises(whence.UsageError, match="does not say which characters a token comes from"):
-        whence.load(tiny_models.build("gpt2", vocab_size=400), tokenizer)  # type: ignore[arg-type]
+        whence.load(tiny_models.build("gpt2", vocab_size=400), tokenizer)
     with pytest.raises(whence.InputError, match="the source takes 101 tokens, the model reads 64"):
         whence.explain(model, "good " * 100, response="sad")
 
@@ -626,7 +626,7 @@ def test_what_cannot_be_said_is_refused() -> None:
 
 
 def test_what_reads_no_text_is_refused() -> None:
-    config = transformers.WhisperConfig(  # type: ignore[call-arg]
+    config = transformers.WhisperConfig(
         vocab_size=40, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
         decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8, pad_token_id=0, bos_token_id=0, eos_token_id=1,
         decoder_start_token_id=0, suppress_tokens=None, begin_suppress_tokens=None,
