@@ -12,7 +12,7 @@ import numpy as np
 from whence.errors import UsageError, WhenceWarning
 from whence.explanation import Explanation
 from whence.methods.explain import explain
-from whence.models.batching import Text
+from whence.models.batching import Asked
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 from whence.scoreboard.memory import peak_memory
@@ -50,7 +50,7 @@ class Scored:
 
 def explain_quietly(
     model: LayeredModel,
-    texts: Sequence[Text],
+    texts: Sequence[Asked],
     entrant: Entrant,
     *,
     seed: int,

@@ -93,6 +93,12 @@ class Reading(ABC):
             raise UsageError("this model's output is a plain number, not a probability", "use scale='logit'")
         return logits.float().log_softmax(dim=-1)
 
+    def likelihood(
+        self, log_probability: Float[Tensor, " batch"], texts: Sequence[EncodedText]
+    ) -> Float[Tensor, " batch"]:
+        """What games measure, from 0 to 1, of answers with these log-probabilities: their probabilities."""
+        return log_probability.exp()
+
     def divergence(
         self,
         original: Float[Tensor, "batch *token label"],

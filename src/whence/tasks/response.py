@@ -50,6 +50,14 @@ class Response(Reading):
         said = (text.pair or "")[tokens[chosen[0]].start : tokens[chosen[-1]].end].strip()
         return Part(tuple((i, tokens[i].id) for i in chosen), said or tokens[chosen[0]].text)
 
+    def likelihood(
+        self, log_probability: Float[Tensor, " batch"], texts: Sequence[EncodedText]
+    ) -> Float[Tensor, " batch"]:
+        """The geometric mean of the tokens' probabilities, exp(Σ log p / n): what is explained, Σ log p, on a scale
+        from 0 to 1 that a long response does not shrink."""
+        counts = torch.tensor([len(response_tokens(text)) for text in texts], device=log_probability.device)
+        return (log_probability / counts).exp()
+
     def divergence(
         self,
         original: Float[Tensor, "batch *token label"],
@@ -82,6 +90,12 @@ class Response(Reading):
         for column in torch.where(real, likeliest + 1, 0).unbind(dim=1):
             found = (found * 1_000_003 + column) % (2**31 - 1)  # two of a billion are taken for the same by chance
         return found[:, None]
+
+    def gold(self, labels: Sequence[str | int]) -> list[int]:
+        raise UsageError(
+            "a response has no gold label: it is held to what was written",
+            "leave out labels=, and give the right answers as responses= to ask what they rest on",
+        )
 
     def prediction(
         self,
