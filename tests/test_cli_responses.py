@@ -187,3 +187,35 @@ def test_a_classifier_does_not_respond() -> None:
     result = run(PROMPT, "--response", " no")
     assert result.exit_code == 1
     assert "it writes no response" in result.stderr
+
+
+def judged(folder: str, data: Path, out: Path, *arguments: str) -> Result:
+    command = ["evaluate", "--model", folder, "--data", str(data), "--out", str(out), "--methods", "gradient_x_input",
+               "--metrics", "faithfulness", "--layer", "embeddings", *arguments]  # fmt: skip
+    return CliRunner().invoke(app, command, prog_name="whence")
+
+
+def test_a_board_of_responses(folder: str, tmp_path: Path) -> None:
+    data = tmp_path / "said.jsonl"
+    rows = [{"text": PROMPT, "answer": " she could not", "label": 1}, {"text": "who made it?", "answer": [10, 11, 12]}]
+    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    result = judged(folder, data, tmp_path / "board", "--response-column", "answer", "--json")
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    board = whence.Scoreboard.load(tmp_path / "board")
+    assert board.settings["target"] == json.loads(result.stdout)["settings"]["target"] == "response"
+    assert board.texts[0].pair == " she could not"
+    assert [token.id for token in board.texts[1].tokens if token.segment == 1] == [10, 11, 12]
+    shown = (tmp_path / "board" / "texts.html").read_text(encoding="utf-8")
+    assert "she could not" in shown
+    result = judged(folder, data, tmp_path / "written", "--generate", "--max-new-tokens", "2")
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    written = whence.Scoreboard.load(tmp_path / "written")
+    assert all(1 <= sum(token.segment == 1 for token in text.tokens) <= 2 for text in written.texts)
+    for arguments, problem in {
+        ("--response-column", "reply"): "has no column 'reply'",
+        ("--response-column", "answer", "--generate"): "leave out one of them",
+        ("--max-new-tokens", "2"): "give --generate with it",
+    }.items():
+        refused = judged(folder, data, tmp_path / "none", *arguments)
+        assert refused.exit_code != 0
+        assert problem in refused.stderr

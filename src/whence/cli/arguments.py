@@ -46,6 +46,9 @@ ResponseText = Annotated[
     str | None, Option("--response", metavar="TEXT", help="What a decoder wrote after the text: explain that.")
 ]
 Generate = Annotated[bool, Option("--generate", help="Let a decoder write a response, and explain that.")]
+ResponseColumn = Annotated[
+    str | None, Option("--response-column", metavar="NAME", help="The column of what a decoder wrote after each text.")
+]
 MaxNewTokens = Annotated[int | None, Option("--max-new-tokens", metavar="N", min=1, help="How much it writes at most.")]
 MessagesFile = Annotated[
     Path | None, Option("--messages", metavar="FILE.json", help="A chat in place of a text: a list of messages.")

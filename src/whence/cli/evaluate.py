@@ -15,10 +15,13 @@ from whence.cli.arguments import (
     DataDir,
     DataName,
     Debug,
+    Generate,
     HeadName,
     Json,
+    MaxNewTokens,
     ModelName,
     Probes,
+    ResponseColumn,
     Revision,
     Seed,
     Split,
@@ -71,12 +74,14 @@ def evaluate(
     beam: Beam = None, option: MethodOptions = None, probes: Probes = None, data_dir: DataDir = None,
     split: Split = None, limit: SomeLimit = USUAL_LIMIT, task: TaskName = None, revision: Revision = None,
     trust: Trust = False, head: HeadName = None, as_json: Json = False, seed: Seed = 0,
-    batch_tokens: BatchTokens = None, debug: Debug = False,
+    batch_tokens: BatchTokens = None, debug: Debug = False, response_column: ResponseColumn = None,
+    generate: Generate = False, max_new_tokens: MaxNewTokens = None,
 ) -> None:  # fmt: skip
     """Tell which explanation to believe, for this model, on these texts.
 
     Every method explains the same texts and is judged by the same tests, beside controls that know nothing, or
-    everything. Gold labels and people's marks are used where the data has them.
+    everything. Gold labels and people's marks are used where the data has them. A decoder's next token is explained, or
+    its responses: those of a column, or what it generates.
     """
     with errors_reported(debug):
         from whence.metrics.table import chosen_metrics
@@ -88,12 +93,14 @@ def evaluate(
         if budget not in BUDGETS:
             raise UnknownNameError("budget", budget, BUDGETS)
         options = parse_method_options(option or [], probes)
-        examples = _examples(data, data_dir, split, limit, seed)
+        if generate and response_column is not None:
+            raise UsageError("--generate writes the responses that --response-column holds", "leave out one of them")
+        examples = _examples(data, data_dir, split, limit, seed, response_column)
         loaded = load_model(model, task, revision, head, trust=trust)
         board = _evaluate(
             loaded, examples, methods=names, metrics=asked, options=options, layer=_layer(layer), limit=limit,
             budget=budget, hide=hide, second_hide=second_hide, beam=beam, folder=out, seed=seed,
-            batch_tokens=batch_tokens,
+            batch_tokens=batch_tokens, **_responses(examples, generate, max_new_tokens),
         )  # fmt: skip
         _write(board, out)
         if as_json:
@@ -123,13 +130,25 @@ def _layer(layer: str) -> Layer | str:
     return int(layer) if layer.removeprefix("-").isdecimal() else layer
 
 
-def _examples(data: str, data_dir: Path | None, split: str | None, limit: int, seed: int) -> list[Example]:
+def _examples(
+    data: str, data_dir: Path | None, split: str | None, limit: int, seed: int, response_column: str | None
+) -> list[Example]:
     """As many texts as are judged, and some more to choose layers on where the data has them."""
     from whence.data import KNOWN, read
     from whence.scoreboard.evaluate import HELD_OUT
 
     where = data_dir if data in KNOWN else None
-    return read(data, data_dir=where, split=split, limit=limit + HELD_OUT, seed=seed)
+    return read(data, data_dir=where, split=split, limit=limit + HELD_OUT, seed=seed, response_column=response_column)
+
+
+def _responses(examples: Sequence[Example], generate: bool, max_new_tokens: int | None) -> dict[str, Any]:
+    """What `whence.evaluate` is told of responses: those of the examples, or to write them."""
+    if max_new_tokens is not None and not generate:
+        raise UsageError("--max-new-tokens limits what a decoder writes", "give --generate with it")
+    if examples[0].response is not None:
+        return {"responses": [example.response for example in examples]}
+    more = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
+    return {"responses": None, **more} if generate else {}
 
 
 def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any) -> Scoreboard:
@@ -141,7 +160,7 @@ def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any)
         return evaluate_methods(
             model,
             [example.as_input for example in examples],
-            _labels(model, examples),
+            None if "responses" in settings else _labels(model, examples),
             rationales=None if all(rationale is None for rationale in rationales) else rationales,
             progress=report,
             announce=lambda sentence: say(f"note: {sentence}"),
