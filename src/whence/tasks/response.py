@@ -105,7 +105,7 @@ class Response(Reading):
     ) -> Prediction:
         """The response, with the probability of writing all of it."""
         assert log_probabilities is not None
-        ids = torch.tensor([token.id for token in response_tokens(text)])
+        ids = torch.tensor([token.id for token in response_tokens(text)], device=log_probabilities.device)
         chance = float(log_probabilities[: len(ids)].gather(1, ids[:, None]).sum().exp())
         written = (text.pair or "").strip()
         return Prediction(written, int(ids[0]), chance, {written: chance})
