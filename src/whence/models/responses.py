@@ -7,7 +7,7 @@ silently change tokens.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import takewhile
@@ -56,6 +56,13 @@ def responding(model: LayeredModel) -> LayeredModel:
         record = replace(model.record, task=Response.task)
         _RESPONDING[model] = replace(model, reading=Response(model.reading.labels), record=record)
     return _RESPONDING[model]
+
+
+def asked_view(model: LayeredModel, texts: Iterable[Any], responses: Any) -> LayeredModel:
+    """The model as it is asked about these texts: about responses if some are given or wanted, or the texts are chats;
+    else as it is."""
+    asks = responses is not UNASKED or model.reading.responds or any(is_chat(text) for text in texts)
+    return responding(model) if asks else model
 
 
 def generate(

@@ -22,7 +22,7 @@ from whence.models.fingerprint import weights_key
 from whence.models.hiding import Hide, Hiding
 from whence.models.inputs import Encoding, Ids, Messages
 from whence.models.layered import LayeredModel
-from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked, is_chat, responding, with_responses
+from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked, asked_view, responding, with_responses
 from whence.progress import Progress, reporter
 from whence.scoreboard.additivity import additivity
 from whence.scoreboard.board import Entry, JudgedText, Scoreboard, curve_points
@@ -134,8 +134,9 @@ def evaluate(
             raise UsageError(f"{len(column)} {name} for {len(given)} texts", "give one per text")
     if not model.reading.decides:
         raise UsageError("the model gives a plain number, so it takes no decision to explain", "give a classifier")
-    if responses is not UNASKED or model.reading.responds or any(is_chat(text) for text in given):
-        model, checkpoints = responding(model), [responding(each) for each in checkpoints]
+    model = asked_view(model, given, responses)
+    if model.reading.responds:
+        checkpoints = [responding(each) for each in checkpoints]
         given = with_responses(model, given, responses, max_new_tokens, seed)
         held_out = None if held_out is None else with_responses(model, held_out, UNASKED, max_new_tokens, seed)
     hiding = Hiding.of(model, hide)

@@ -105,7 +105,10 @@ class Reading(ABC):
         changed: Float[Tensor, "batch *token label"],
         mask: Bool[Tensor, "batch token"],
     ) -> Float[Tensor, " batch"]:
-        """How far each text's output has moved, in float32: KL(original || changed), or a number's squared distance."""
+        """How far each text's output has moved, in float32: KL(original || changed), or a number's squared distance.
+
+        `mask` marks the places that count, where there are several: see `Inputs.counted`.
+        """
         if not self.decides:
             return (original.float() - changed.float()).square().sum(dim=-1)
         return label_divergence(original, changed)

@@ -64,8 +64,8 @@ class Response(Reading):
         changed: Float[Tensor, "batch *token label"],
         mask: Bool[Tensor, "batch token"],
     ) -> Float[Tensor, " batch"]:
-        """The mean over the response's tokens."""
-        return label_divergence(original, changed).mean(dim=-1)
+        """The mean over the response's tokens, which `mask` marks."""
+        return _mean(label_divergence(original, changed), mask)
 
     def agreement(
         self,
@@ -73,8 +73,8 @@ class Response(Reading):
         changed: Float[Tensor, "batch *token label"],
         mask: Bool[Tensor, "batch token"],
     ) -> Float[Tensor, " batch"]:
-        """The share of tokens after which the model would still write the same one."""
-        return same_label(original, changed).mean(dim=-1)
+        """The share of tokens in whose place the model would still write the same one."""
+        return _mean(same_label(original, changed), mask)
 
     def answers(
         self,
@@ -109,6 +109,10 @@ class Response(Reading):
         chance = float(log_probabilities[: len(ids)].gather(1, ids[:, None]).sum().exp())
         written = (text.pair or "").strip()
         return Prediction(written, int(ids[0]), chance, {written: chance})
+
+
+def _mean(values: Float[Tensor, "batch read"], mask: Bool[Tensor, "batch read"]) -> Float[Tensor, " batch"]:
+    return (values * mask).sum(dim=-1) / mask.sum(dim=-1)
 
 
 def response_tokens(text: EncodedText) -> list[Token]:
