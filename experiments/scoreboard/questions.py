@@ -24,6 +24,7 @@ from whence.units import sentence_spans
 
 PROMPT = "Answer with a few words of the text.\n\nText: {passage}\n\nQuestion: {question}"
 MOST_TOKENS = 92  # of a prompt, the template's (30 of SmolLM2) among them
+MOST_CHARACTERS = 450  # longer ones are passed over uncounted
 LONGEST_ANSWER = 16  # tokens
 
 
@@ -45,8 +46,8 @@ def questions(model: whence.LayeredModel, data: Path, split: str, count: int, *,
     found: list[Question] = []
     taken: dict[str, int] = {}
     for row in rows:
-        if taken.get(row["context"], 0) < each:
-            prompt = PROMPT.format(passage=_passage(row), question=row["question"].strip())
+        prompt = PROMPT.format(passage=_passage(row), question=row["question"].strip())
+        if taken.get(row["context"], 0) < each and len(prompt) <= MOST_CHARACTERS:
             messages = [{"role": "user", "content": prompt}]
             ids = model.encode_prompt(messages).ids
             if len(ids) <= MOST_TOKENS:

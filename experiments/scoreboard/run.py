@@ -89,8 +89,19 @@ def probes_of(folder: Path | None, board: str, model: str | None) -> dict[int, w
     return {seed: whence.ShapleyProbes.load(each) for seed, each in found.items() if each.is_dir()}
 
 
+def masks_of(folder: Path | None, board: str) -> whence.DiffMask | None:
+    """DiffMask fitted for a decoder's board."""
+    found = None if folder is None else folder / f"{board}_diffmask-0"
+    return whence.DiffMask.load(found) if found is not None and found.is_dir() else None
+
+
 def contestants(
-    model: whence.LayeredModel, named: str | None, probes: dict[int, whence.ShapleyProbes], *, answered: bool
+    model: whence.LayeredModel,
+    named: str | None,
+    probes: dict[int, whence.ShapleyProbes],
+    masks: whence.DiffMask | None,
+    *,
+    answered: bool,
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Names given, or every method that the model allows and Shapley sampling of the probability, as that is what
     faithfulness is measured in; probes under names that tell their seed."""
@@ -106,6 +117,8 @@ def contestants(
             continue
         methods[name] = method
         options[name] = changes
+    if masks is not None and (named is None or "diffmask" in named.split(",")):
+        methods["diffmask"], options["diffmask"] = "diffmask", {"probes": masks}
     for seed, of_seed in probes.items():
         for name in ("one_pass", "amortised_shapley"):
             if named is None or name in named.split(","):
@@ -168,7 +181,8 @@ def main(given: argparse.Namespace) -> None:
     folder = given.work / given.board
     started = time.perf_counter()
     probes = probes_of(given.probes, given.board, chosen.model)
-    methods, options = contestants(model, given.methods, probes, answered=chosen.answered)
+    masks = masks_of(given.probes, given.board)
+    methods, options = contestants(model, given.methods, probes, masks, answered=chosen.answered)
     board = evaluate(
         model,
         texts.judged,
