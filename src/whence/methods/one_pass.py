@@ -107,9 +107,9 @@ class _Asked:
 def _told(question: Question, probes: TrainedShares | str | Path | None) -> tuple[ModelShares, Learned, _Asked]:
     shares = _shares(question, probes)
     if question.selection.scale != shares.scale:
-        mine, asked = (scale.replace("_", " ") for scale in (shares.scale, question.selection.scale))
+        mine, other = (scale.replace("_", " ") for scale in (shares.scale, question.selection.scale))
         raise UsageError(
-            f"these probes tell shares of the {mine}, not of the {asked}",
+            f"these probes tell shares of the {mine}, not of the {other}",
             f"give scale={shares.scale!r}, or fit probes with scale={question.selection.scale!r}",
         )
     asked = _Asked.of_question(question)

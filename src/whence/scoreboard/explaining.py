@@ -64,10 +64,11 @@ def explain_quietly(
     found: dict[int, Explanation] = {}
     for target in dict.fromkeys(wanted):
         indices = [index for index, each in enumerate(wanted) if each == target]
+        some: list[Any] = [texts[index] for index in indices]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WhenceWarning)
             explained = explain(
-                model, [texts[index] for index in indices], entrant.method,
+                model, some, entrant.method,
                 **{"layers": entrant.layers, **settings, **entrant.options},
                 target=target, seed=seed, batch_tokens=batch_tokens,
             )  # fmt: skip
