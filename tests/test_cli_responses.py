@@ -206,3 +206,26 @@ def test_a_board_of_responses(folder: str, tmp_path: Path) -> None:
         refused = judged(folder, data, tmp_path / "none", *arguments)
         assert refused.exit_code != 0
         assert problem in refused.stderr
+
+
+def test_probes_fitted_on_a_column_of_responses_explain_others(folder: str, tmp_path: Path) -> None:
+    data = tmp_path / "said.csv"
+    rows = "".join(f"a film of {number} days, it was dull\n" for number in range(12))
+    data.write_text(f"text,answer\n{rows}", encoding="utf-8")
+    quick = ("steps=2", "width=16", "warm_up=1", "step_tokens=60", "pairs=2", "checked_texts=4", "checked_orders=2")
+    command = ["fit", "--model", folder, "--data", str(data), "--explainer", "shapley", "--response-column", "answer"]
+    for each in quick:
+        command += ["-o", each]
+    result = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "probes")], prog_name="whence")
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    probes = whence.ShapleyProbes.load(tmp_path / "probes")
+    assert probes.shares.owner.record.task == "response"
+    (found,) = explained(
+        PROMPT, "--model", folder, "--response", " she could not", "--probes", str(tmp_path / "probes")
+    )
+    assert found.method == "one_pass"
+    assert found.outputs is not None
+    same = whence.explain(whence.load(folder), PROMPT, "one_pass", response=" she could not", probes=probes)
+    np.testing.assert_allclose(found.scores, same.scores, rtol=1e-5, atol=1e-6)
+    refused = run(*command, "--scale", "log_probability")
+    assert "trained on responses, not on the next token" in refused.stderr

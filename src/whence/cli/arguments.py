@@ -243,6 +243,16 @@ def asked_of_response(
     return {name: value for name, value in given.items() if value is not None or name == "response"}
 
 
+def asked_responses(response_column: str | None, generate: bool, max_new_tokens: int | None) -> dict[str, Any]:
+    """The settings of `whence.evaluate` and of a fit that tell whether a decoder writes the responses to many texts."""
+    if generate and response_column is not None:
+        raise UsageError("--generate writes the responses that --response-column holds", "leave out one of them")
+    if max_new_tokens is not None and not generate:
+        raise UsageError("--max-new-tokens limits what a decoder writes", "give --generate with it")
+    more = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
+    return {"responses": None, **more} if generate else {}
+
+
 def read_messages(path: Path) -> list[dict[str, Any]]:
     """The messages in a file: a JSON list of them, alone or under "messages"."""
     from whence.json_records import parse_json

@@ -27,6 +27,7 @@ from whence.cli.arguments import (
     Split,
     TaskName,
     Trust,
+    asked_responses,
     known_methods,
     methods_of,
     parse_options,
@@ -93,14 +94,15 @@ def evaluate(
         if budget not in BUDGETS:
             raise UnknownNameError("budget", budget, BUDGETS)
         options = parse_method_options(option or [], probes)
-        if generate and response_column is not None:
-            raise UsageError("--generate writes the responses that --response-column holds", "leave out one of them")
+        responses = asked_responses(response_column, generate, max_new_tokens)
         examples = _examples(data, data_dir, split, limit, seed, response_column)
+        if response_column is not None:
+            responses = {"responses": [example.response for example in examples]}
         loaded = load_model(model, task, revision, head, trust=trust)
         board = _evaluate(
             loaded, examples, methods=names, metrics=asked, options=options, layer=_layer(layer), limit=limit,
             budget=budget, hide=hide, second_hide=second_hide, beam=beam, folder=out, seed=seed,
-            batch_tokens=batch_tokens, **_responses(examples, generate, max_new_tokens),
+            batch_tokens=batch_tokens, **responses,
         )  # fmt: skip
         _write(board, out)
         if as_json:
@@ -139,16 +141,6 @@ def _examples(
 
     where = data_dir if data in KNOWN else None
     return read(data, data_dir=where, split=split, limit=limit + HELD_OUT, seed=seed, response_column=response_column)
-
-
-def _responses(examples: Sequence[Example], generate: bool, max_new_tokens: int | None) -> dict[str, Any]:
-    """What `whence.evaluate` is told of responses: those of the examples, or to write them."""
-    if max_new_tokens is not None and not generate:
-        raise UsageError("--max-new-tokens limits what a decoder writes", "give --generate with it")
-    if examples[0].response is not None:
-        return {"responses": [example.response for example in examples]}
-    more = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
-    return {"responses": None, **more} if generate else {}
 
 
 def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any) -> Scoreboard:
