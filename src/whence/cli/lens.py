@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -58,8 +58,9 @@ def lens(
         from whence.render.lens import lens_view
 
         source = given[0] if pair is None else (given[0], pair)
+        where: Any = parse_layers(layers) or "all"
         asked = asked_of_response(response, None, None, max_new_tokens, generate)
-        (found,) = decode_layers(loaded, [source], top, parse_layers(layers) or "all", **asked)  # type: ignore[arg-type]
+        (found,) = decode_layers(loaded, [source], top, where, **asked)
         if as_json:
             print_line(found.to_dict())
             sys.stdout.flush()

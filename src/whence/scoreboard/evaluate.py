@@ -17,7 +17,7 @@ from whence.errors import InputError, UsageError, WhenceWarning
 from whence.explanation import Explanation, Meaning
 from whence.methods.options import at_least, check_seed
 from whence.metrics.table import Metric, chosen_metrics
-from whence.models.batching import Asked, Text, encode, usual_batch_tokens
+from whence.models.batching import Asked, encode, usual_batch_tokens
 from whence.models.fingerprint import weights_key
 from whence.models.hiding import Hide, Hiding
 from whence.models.inputs import Encoding, Ids, Messages
@@ -50,7 +50,7 @@ FEWEST_TO_SHARE = 10  # with fewer texts none is set aside for choosing layers
 
 def evaluate(
     model: LayeredModel,
-    texts: Iterable[Text | Messages],
+    texts: Iterable[Asked | Messages],
     labels: Sequence[str | int] | None = None,
     *,
     responses: Sequence[str | Ids] | Unasked | None = UNASKED,

@@ -64,7 +64,7 @@ class DiffMask:
     def fit(
         self,
         model: LayeredModel,
-        texts: Iterable[Text | Messages],
+        texts: Iterable[Asked | Messages],
         *,
         responses: Sequence[str | Ids] | Unasked | None = UNASKED,
         held_out: Iterable[Asked] | None = None,

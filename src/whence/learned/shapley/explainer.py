@@ -71,7 +71,7 @@ class ShapleyProbes:
     def fit(
         self,
         model: LayeredModel,
-        texts: Iterable[Text | Messages],
+        texts: Iterable[Asked | Messages],
         *,
         responses: Sequence[str | Ids] | Unasked | None = UNASKED,
         held_out: Iterable[Asked] | None = None,
