@@ -220,12 +220,11 @@ def test_probes_fitted_on_a_column_of_responses_explain_others(folder: str, tmp_
     assert result.exit_code == 0, (result.stderr, result.exception)
     probes = whence.ShapleyProbes.load(tmp_path / "probes")
     assert probes.shares.owner.record.task == "response"
-    (found,) = explained(
-        PROMPT, "--model", folder, "--response", " she could not", "--probes", str(tmp_path / "probes")
-    )
+    asked = [PROMPT, "--model", folder, "--probes", str(tmp_path / "probes")]
+    (found,) = explained(*asked, "--response", " she could not")
     assert found.method == "one_pass"
     assert found.outputs is not None
     same = whence.explain(whence.load(folder), PROMPT, "one_pass", response=" she could not", probes=probes)
     np.testing.assert_allclose(found.scores, same.scores, rtol=1e-5, atol=1e-6)
-    refused = run(*command, "--scale", "log_probability")
+    refused = run(*asked, "--scale", "log_probability")
     assert "trained on responses, not on the next token" in refused.stderr

@@ -15,16 +15,13 @@ from whence.learned.schedule import generator
 from whence.models.batching import Asked, encode_each
 from whence.models.inputs import Encoding, Ids, Messages
 from whence.models.layered import LayeredModel
-from whence.models.responses import UNASKED, Unasked, answered_each, asked_view
+from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked, answered_each
 
 MOST_HELD_OUT = 512
 
 
 @dataclass(frozen=True)
 class Texts:
-    """`model` is the one that was given, asked about responses where that is what the texts are about."""
-
-    model: LayeredModel
     training: Sequence[Encoding]
     held_out: Sequence[Encoding]
 
@@ -34,20 +31,18 @@ def gather(
     texts: Iterable[Asked | Messages],
     held_out: Iterable[Asked] | None,
     seed: int,
-    responses: Sequence[str | Ids] | Unasked | None,
-    max_new_tokens: int,
+    responses: Sequence[str | Ids] | Unasked | None = UNASKED,
+    max_new_tokens: int = MAX_NEW_TOKENS,
 ) -> Texts:
     """Read all texts; without `held_out` a tenth of them is, at most 512. Says so where some are cut.
 
     A model that is asked about responses writes those that it is not given.
     """
-    given = _several(texts, "texts")
-    model = asked_view(model, given, responses)
-    training = _encoded(model, given, responses, max_new_tokens)
+    training = _encoded(model, several(texts, "texts"), responses, max_new_tokens)
     if held_out is None:
         training, judging = _split(training, seed)
     else:
-        judging = _encoded(model, _several(held_out, "held_out"), UNASKED, max_new_tokens)
+        judging = _encoded(model, several(held_out, "held_out"), UNASKED, max_new_tokens)
     if not training or not judging:
         n_texts = len(training) + (len(judging) if held_out is None else 0)
         what = "no held-out text to judge by" if training else f"{n_texts} texts are too few to train on"
@@ -56,14 +51,15 @@ def gather(
     if n_cut:
         told = f"truncated: the model does not read {n_cut} of {len(training) + len(judging)} texts to their end"
         warnings.warn(told, WhenceWarning, stacklevel=3)  # of whoever called `fit`
-    return Texts(model, training, sorted(judging, key=len))
+    return Texts(training, sorted(judging, key=len))
 
 
 def digest(encodings: Iterable[Encoding]) -> str:
     return hashlib.sha256(repr([encoding.ids for encoding in encodings]).encode()).hexdigest()
 
 
-def _several(texts: Iterable[Asked | Messages], name: str) -> list[Any]:
+def several(texts: Iterable[Asked | Messages], name: str) -> list[Any]:
+    """A list of texts; anything else is an error that names it."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"{name} is {type(texts).__name__}, not several texts", "give a list of strings or of pairs")
     return list(texts)

@@ -20,14 +20,14 @@ from whence.learned.diffmask.recipes import recipe_for
 from whence.learned.diffmask.standing import Standing, last_results, standing
 from whence.learned.diffmask.validation import LayerResult, validate
 from whence.learned.schedule import Pace
-from whence.learned.texts import gather
+from whence.learned.texts import gather, several
 from whence.learned.training import Training
 from whence.methods.explain import explain
 from whence.methods.options import at_least
 from whence.models.batching import Asked, Text, batches, encode, usual_batch_tokens
 from whence.models.inputs import Encoding, Ids, Inputs, Messages
 from whence.models.layered import LayeredModel, Layers, States
-from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked
+from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked, asked_view
 from whence.probes.diffmask import KINDS, Kind, ModelProbes, Probes, embedded_folder
 from whence.probes.folder import digest
 from whence.probes.shapley import layers_to_read
@@ -102,8 +102,9 @@ class DiffMask:
         if batch_tokens is not None:
             at_least("batch_tokens", batch_tokens, 1)
         path = None if folder is None else free_folder(Path(folder))
-        gathered = gather(model, texts, held_out, seed, responses, max_new_tokens)
-        model = gathered.model
+        given = several(texts, "texts")
+        model = asked_view(model, given, responses)
+        gathered = gather(model, given, held_out, seed, responses, max_new_tokens)
         tokens_at_once = batch_tokens or usual_batch_tokens(model)
         with torch.inference_mode(False):
             probes = self._new_probes(_widths(model, gathered.training[0], recipe.layers), seed).to(model.device)

@@ -19,14 +19,14 @@ from whence.learned.shapley.calibration import calibrated, check, error_scale, f
 from whence.learned.shapley.fitted import Fitted, load, save
 from whence.learned.shapley.learner import ShapleyLearner
 from whence.learned.shapley.recipe import RECIPES, Recipe
-from whence.learned.texts import Texts, gather
+from whence.learned.texts import Texts, gather, several
 from whence.learned.training import Training
 from whence.methods.explain import explain
 from whence.methods.options import at_least
 from whence.models.batching import Asked, Text, usual_batch_tokens
 from whence.models.inputs import Encoding, Ids, Messages
 from whence.models.layered import LayeredModel
-from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked
+from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked, asked_view
 from whence.probes.folder import digest
 from whence.probes.shapley import ErrorScale, ModelShares, layers_to_read
 from whence.probes.shares import Shares
@@ -105,8 +105,9 @@ class ShapleyProbes:
         if batch_tokens is not None:
             at_least("batch_tokens", batch_tokens, 1)
         path = None if folder is None else free_folder(Path(folder))
-        gathered = gather(model, texts, held_out, seed, responses, max_new_tokens)
-        model = gathered.model
+        given = several(texts, "texts")
+        model = asked_view(model, given, responses)
+        gathered = gather(model, given, held_out, seed, responses, max_new_tokens)
         scale: Scale = recipe.scale or _usual_scale(model)
         budget = batch_tokens or usual_batch_tokens(model)
         pace = Pace(
