@@ -41,13 +41,15 @@ from whence.scoreboard.rationales import NEUTRAL, leaf_rationale
 
 @dataclass(frozen=True)
 class Board:
-    """Which model and data; a prompt turns a classification into a next word, and some are answered at length."""
+    """Which model and data, and whose probes of fit.py; a prompt turns a classification into a next word, and some are
+    answered at length."""
 
     model: str | None
     data: str
     prompt: str = "{text}"
     labelled: bool = True
     longest: int | None = None
+    probes: str = "decoder"
     answered: bool = False
 
 
@@ -57,12 +59,12 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {"shapley_of_probability": ("s
 UNANSWERED = 16  # questions to which a model may say nothing
 EXAMPLES = "Review: a dull plot\nSentiment: negative\nReview: a lovely film\nSentiment: positive\n"
 BOARDS = {
-    "sst2": Board("sentiment", "sst2"),
-    "ag_news": Board("topic", "ag_news"),
-    "leaves": Board("sentiment", "sst5", labelled=False),
-    "imdb": Board("sentiment", "imdb", longest=256),
+    "sst2": Board("sentiment", "sst2", probes="sentiment_reviews"),
+    "ag_news": Board("topic", "ag_news", probes="topic"),
+    "leaves": Board("sentiment", "sst5", labelled=False, probes="sentiment_reviews"),
+    "imdb": Board("sentiment", "imdb", longest=256, probes="sentiment_reviews"),
     "decoder": Board(None, "sst2", EXAMPLES + "Review: {text}\nSentiment:", labelled=False),
-    "responses": Board(None, "squad", labelled=False, answered=True),
+    "responses": Board(None, "squad", labelled=False, probes="responses", answered=True),
 }
 
 arguments = argparse.ArgumentParser(description="Make one scoreboard.")
@@ -82,16 +84,16 @@ arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--batch-tokens", type=int, help="tokens a forward pass holds at most")
 
 
-def probes_of(folder: Path | None, board: str, model: str | None) -> dict[int, whence.ShapleyProbes]:
-    """By seed: those of a decoder's board, or of further seeds than the one that ships with an embedded model."""
-    seeds = range(3) if model is None else range(1, 3)
-    found = {} if folder is None else {seed: folder / f"{model or board}-{seed}" for seed in seeds}
+def probes_of(folder: Path | None, board: Board) -> dict[int, whence.ShapleyProbes]:
+    """By seed: the decoder's probes, or those of further seeds than the one that ships with an embedded model."""
+    seeds = range(3) if board.model is None else range(1, 3)
+    found = {} if folder is None else {seed: folder / f"{board.probes}-{seed}" for seed in seeds}
     return {seed: whence.ShapleyProbes.load(each) for seed, each in found.items() if each.is_dir()}
 
 
-def masks_of(folder: Path | None, board: str) -> whence.DiffMask | None:
+def masks_of(folder: Path | None, board: Board) -> whence.DiffMask | None:
     """DiffMask fitted for a decoder's board."""
-    found = None if folder is None else folder / f"{board}_diffmask-0"
+    found = None if folder is None else folder / f"{board.probes}_diffmask-0"
     return whence.DiffMask.load(found) if found is not None and found.is_dir() else None
 
 
@@ -180,8 +182,7 @@ def main(given: argparse.Namespace) -> None:
     texts = (answered_texts_of if chosen.answered else texts_of)(model, chosen, given)
     folder = given.work / given.board
     started = time.perf_counter()
-    probes = probes_of(given.probes, given.board, chosen.model)
-    masks = masks_of(given.probes, given.board)
+    probes, masks = probes_of(given.probes, chosen), masks_of(given.probes, chosen)
     methods, options = contestants(model, given.methods, probes, masks, answered=chosen.answered)
     board = evaluate(
         model,
