@@ -12,6 +12,7 @@ import tiny_models
 import torch
 
 import whence
+from whence.data import read
 from whence.engine.asking import Contestant, ask, may_go
 from whence.engine.play import play
 from whence.metrics.answered import BOARD_POINTS
@@ -149,10 +150,10 @@ def test_a_column_of_responses(tmp_path: Path) -> None:
     path = tmp_path / "said.jsonl"
     rows = [{"text": "a film", "answer": " it was dull"}, {"text": "no", "answer": [5, 6]}]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    assert [each.response for each in whence.data.read(path, response_column="answer")] == [" it was dull", (5, 6)]
-    assert whence.data.read(path)[0].response is None
+    assert [each.response for each in read(path, response_column="answer")] == [" it was dull", (5, 6)]
+    assert read(path)[0].response is None
     with pytest.raises(whence.WhenceError, match="has no column 'reply'"):
-        whence.data.read(path, response_column="reply")
+        read(path, response_column="reply")
     path.write_text(json.dumps({"text": "a film", "answer": [True]}), encoding="utf-8")
     with pytest.raises(whence.WhenceError, match="is not a text but list"):
-        whence.data.read(path, response_column="answer")
+        read(path, response_column="answer")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -32,11 +33,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         monkeypatch.syspath_prepend(str(EXPERIMENTS / folder))
     for name in SCRIPTS:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    import fit
-    import questions
-    import run
-
-    yield {"fit": fit, "questions": questions, "run": run}
+    yield {name: importlib.import_module(name) for name in ("fit", "questions", "run")}
     for name in SCRIPTS:
         sys.modules.pop(name, None)
 
