@@ -20,9 +20,8 @@ QUICK: dict[str, Any] = {"steps": 3, "batch_size": 2, "start": 0.0, "warm_up": 0
 
 def quick(kind: Kind, model: whence.LayeredModel, texts: Any = (), **changes: Any) -> DiffMask:
     """Probes after a few steps: good for nothing but tests."""
-    fitting = {
-        name: changes.pop(name) for name in ("seed", "held_out", "folder", "progress", "watch") if name in changes
-    }
+    known = ("seed", "held_out", "folder", "progress", "watch", "responses")
+    fitting = {name: changes.pop(name) for name in known if name in changes}
     probes = DiffMask(kind, **{**QUICK, **changes})
     return probes.fit(model, texts or TEXTS * 2, validations=1, **fitting)
 
@@ -44,7 +43,8 @@ QUICK_SHARES: dict[str, Any] = {
 
 def quick_shares(model: whence.LayeredModel, texts: Any = (), **changes: Any) -> whence.ShapleyProbes:
     """Shapley probes after a few steps: good for nothing but tests."""
-    fitting = {name: changes.pop(name) for name in ("seed", "held_out", "folder", "watch") if name in changes}
+    known = ("seed", "held_out", "folder", "watch", "responses", "max_new_tokens")
+    fitting = {name: changes.pop(name) for name in known if name in changes}
     probes = whence.ShapleyProbes(**{**QUICK_SHARES, **changes})
     return probes.fit(model, texts or TEXTS * 4, validations=1, progress=False, **fitting)
 

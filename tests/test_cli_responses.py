@@ -174,3 +174,57 @@ def test_a_classifier_does_not_respond() -> None:
     result = run(PROMPT, "--response", " no")
     assert result.exit_code == 1
     assert "it writes no response" in result.stderr
+
+
+def judged(folder: str, data: Path, out: Path, *arguments: str) -> Result:
+    command = ["evaluate", "--model", folder, "--data", str(data), "--out", str(out), "--methods", "gradient_x_input",
+               "--metrics", "faithfulness", "--layer", "embeddings", *arguments]  # fmt: skip
+    return CliRunner().invoke(app, command, prog_name="whence")
+
+
+def test_a_board_of_responses(folder: str, tmp_path: Path) -> None:
+    data = tmp_path / "said.jsonl"
+    rows = [{"text": PROMPT, "answer": " she could not", "label": 1}, {"text": "who made it?", "answer": [10, 11, 12]}]
+    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    result = judged(folder, data, tmp_path / "board", "--response-column", "answer", "--json")
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    board = whence.Scoreboard.load(tmp_path / "board")
+    assert board.settings["target"] == json.loads(result.stdout)["settings"]["target"] == "response"
+    assert board.texts[0].pair == " she could not"
+    assert [token.id for token in board.texts[1].tokens if token.segment == 1] == [10, 11, 12]
+    shown = (tmp_path / "board" / "texts.html").read_text(encoding="utf-8")
+    assert "she could not" in shown
+    result = judged(folder, data, tmp_path / "written", "--generate", "--max-new-tokens", "2")
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    written = whence.Scoreboard.load(tmp_path / "written")
+    assert all(1 <= sum(token.segment == 1 for token in text.tokens) <= 2 for text in written.texts)
+    for arguments, problem in {
+        ("--response-column", "reply"): "has no column 'reply'",
+        ("--response-column", "answer", "--generate"): "leave out one of them",
+        ("--max-new-tokens", "2"): "give --generate with it",
+    }.items():
+        refused = judged(folder, data, tmp_path / "none", *arguments)
+        assert refused.exit_code != 0
+        assert problem in refused.stderr
+
+
+def test_probes_fitted_on_a_column_of_responses_explain_others(folder: str, tmp_path: Path) -> None:
+    data = tmp_path / "said.csv"
+    rows = "".join(f"a film of {number} days, it was dull\n" for number in range(12))
+    data.write_text(f"text,answer\n{rows}", encoding="utf-8")
+    quick = ("steps=2", "width=16", "warm_up=1", "step_tokens=60", "pairs=2", "checked_texts=4", "checked_orders=2")
+    command = ["fit", "--model", folder, "--data", str(data), "--explainer", "shapley", "--response-column", "answer"]
+    for each in quick:
+        command += ["-o", each]
+    result = CliRunner().invoke(app, [*command, "--out", str(tmp_path / "probes")], prog_name="whence")
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    probes = whence.ShapleyProbes.load(tmp_path / "probes")
+    assert probes.shares.owner.record.task == "response"
+    asked = [PROMPT, "--model", folder, "--probes", str(tmp_path / "probes")]
+    (found,) = explained(*asked, "--response", " she could not")
+    assert found.method == "one_pass"
+    assert found.outputs is not None
+    same = whence.explain(whence.load(folder), PROMPT, "one_pass", response=" she could not", probes=probes)
+    np.testing.assert_allclose(found.scores, same.scores, rtol=1e-5, atol=1e-6)
+    refused = run(*asked, "--scale", "log_probability")
+    assert "trained on responses, not on the next token" in refused.stderr

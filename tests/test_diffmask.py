@@ -437,8 +437,10 @@ def test_probes_of_few_layers(kind: Kind, tmp_path: Path) -> None:
     assert (loaded.explain(model, TEXTS[0]).scores == found.scores).all()
     one = whence.explain(model, TEXTS[0], "diffmask", probes=tmp_path / "probes", layers=[1, 3])
     assert (one.scores == found.scores[1:]).all()
+    for given in (probes, tmp_path / "probes"):
+        assert whence.explain(model, TEXTS[0], "diffmask", probes=given).layers == found.layers, "where they look"
     with pytest.raises(whence.UsageError, match="these probes know nothing of layer 0, 2\nask for: embeddings, 1, 3"):
-        whence.explain(model, TEXTS[0], "diffmask", probes=probes)
+        whence.explain(model, TEXTS[0], "diffmask", probes=probes, layers=[0, 1, 2])
 
 
 def test_a_recipe_for_few_cores_takes_fewer_layers_texts_and_steps() -> None:

@@ -31,7 +31,7 @@ STOREYS = (
     ("selection",),
     ("data", "embedded"),
     ("models",),
-    ("lens", "lens_json", "probes"),
+    ("lens", "lens_json", "lens_response", "probes"),
     ("engine",),
     ("methods",),
     ("comparison", "testing"),

@@ -41,6 +41,17 @@ def decoder(family: str = "gpt2") -> whence.LayeredModel:
     return tiny_models.tiny(family, "causal_lm")
 
 
+@functools.cache
+def quick_told(family: str) -> whence.ShapleyProbes:
+    prompts = list(tiny_models.TEXTS) * 4
+    return quick_shares(decoder(family), prompts, responses=[testing.PAIR] * len(prompts))
+
+
+def options_of(method: str, family: str) -> dict[str, Any]:
+    """Fewer steps or draws, or probes trained on responses for a moment."""
+    return {"probes": quick_told(family)} if method in AMORTISED else QUICK.get(method, {})
+
+
 def brute_force(model: whence.LayeredModel, text: str, response: str) -> tuple[list[int], list[int], Any]:
     """Prompt ids, response ids, and a function from any ids before to the response's log-probabilities."""
     encoding = responding(model).encode_response(text, response)
@@ -108,8 +119,10 @@ def test_shapley_values_of_words_are_those_of_all_orders() -> None:
 def test_all_tokens_at_once_are_each_by_itself(method: str, family: str) -> None:
     """The scores of every token are those of a target that is this token alone."""
     model = decoder(family)
-    layers: Any = whence.METHODS[method].layers
-    options = {"layers": "all" if layers == "all" else ["embeddings", 1], **QUICK.get(method, {})}
+    layers: Any = "all" if whence.METHODS[method].layers == "all" else ["embeddings", 1]
+    if whence.METHODS[method].only_there:
+        layers = "embeddings"
+    options = {"layers": layers, **options_of(method, family)}
     together = whence.explain(model, PROMPT, method, response=RESPONSE, **options)
     assert together.outputs is not None
     assert together.scores.shape == together.outputs.scores.shape[1:]
@@ -287,7 +300,7 @@ def test_a_classifier_has_no_response(bert: whence.LayeredModel) -> None:
 @pytest.mark.parametrize("method", [name for name in TOLD_APART if whence.METHODS[name].linear])
 def test_rather_than_a_foil_is_the_difference_of_two_brute_forces(method: str) -> None:
     model, foil = decoder(), " they made one"
-    options = QUICK.get(method, {})
+    options = options_of(method, "gpt2")
     this, that = (whence.explain(model, PROMPT, method, response=each, **options) for each in (RESPONSE, foil))
     found = whence.explain(model, PROMPT, method, response=RESPONSE, foil=foil, **options)
     n = sum(token.segment == 0 for token in found.tokens)
@@ -379,10 +392,10 @@ def for_responses(family: str) -> whence.LayeredModel:
 
 
 def quick(name: str) -> str | whence.Method:
-    """The method with fewer steps or draws, and DiffMask with probes trained for a moment."""
+    """The method with fewer steps or draws, or with probes trained on responses for a moment."""
     method = whence.METHODS[name]
-    options = {"probes": quick_masks()} if name == "diffmask" else QUICK.get(name)
-    if options is None:
+    options = {"probes": quick_masks()} if name == "diffmask" else options_of(name, "llama")
+    if not options:
         return name
     return dataclasses.replace(method, compute=functools.partial(method.compute, **options))
 
@@ -394,15 +407,16 @@ def quick_masks() -> whence.DiffMask:
 
 
 @pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("method", [name for name in whence.METHODS if name not in AMORTISED])
+@pytest.mark.parametrize("method", whence.METHODS)
 def test_methods_keep_the_contract_on_responses(method: str, check: testing.Check) -> None:
     check(quick(method), for_responses("llama"))
 
 
 @pytest.mark.parametrize("method", AMORTISED)
-def test_probes_that_know_one_answer_say_so(method: str) -> None:
-    probes = quick_shares(decoder())
-    with pytest.raises(whence.UsageError, match="told of one answer, not of all the tokens of a response"):
+def test_probes_of_one_answer_and_of_responses_are_told_apart(method: str) -> None:
+    probes = quick_shares(decoder(), scale="log_probability")
+    with pytest.raises(whence.UsageError, match="trained on one answer, not on all the tokens of a response"):
         whence.explain(decoder(), PROMPT, method, response=RESPONSE, probes=probes)
-    with pytest.raises(whence.UsageError, match="told of one answer, not of all the tokens of a response"):
-        quick_shares(for_responses("gpt2"), [(PROMPT, RESPONSE)] * 8)
+    probes = quick_shares(decoder(), [PROMPT, "a film"] * 4, responses=[RESPONSE, " it was"] * 4)
+    with pytest.raises(whence.UsageError, match="trained on responses, not on the next token"):
+        whence.explain(decoder(), PROMPT, method, probes=probes, scale="log_probability")

@@ -1,7 +1,8 @@
-"""Train the Shapley probes that the boards judge and that ship with the embedded models.
+"""Train the probes that the boards judge and that ship with the embedded models.
 
     python experiments/one_pass/fit.py --data-dir DATA --out FOLDER sentiment-0 sentiment-1 topic-0 ...
     python experiments/one_pass/fit.py --data-dir DATA --out FOLDER --model DECODER decoder-0
+    python experiments/one_pass/fit.py --data-dir DATA --out FOLDER --model DECODER responses-0 responses_diffmask-0
 
 MODEL-SEED goes to FOLDER/MODEL-SEED, in int8. Sentiment is trained on SST-2's training phrases and sentences;
 `sentiment_joined-SEED` also on texts made of several of them, `sentiment_reviews-SEED` also on single sentences of
@@ -9,7 +10,9 @@ IMDb's training reviews; never on a whole review. choose_texts.py judged them on
 (results/choice.json): the last are surely better on reviews and no worse on sentences. The texts of search.py that are
 set aside calibrate the errors. Seed 0 of `sentiment_reviews` and `topic` ships (src/whence/embedded/MODEL/shapley).
 `decoder-SEED` learns the next word of the decoder's board, on its prompts with training sentences, in fewer and smaller
-steps: such a model is fifteen times as dear.
+steps: such a model is fifteen times as dear. `responses-SEED` learns what it answers to training questions of the board
+of responses, `responses_diffmask-SEED` is DiffMask on the same, at fewer layers. The answers are kept in
+FOLDER/answers.json.
 """
 
 from __future__ import annotations
@@ -24,17 +27,61 @@ import torch
 from search import FEWEST_WORDS, texts_of
 
 import whence
+from whence.models.responses import responding
 
 sys.path.append(str(Path(__file__).parents[1] / "scoreboard"))
 
+from questions import answered, questions  # type: ignore[import-not-found]
 from run import BOARDS  # type: ignore[import-not-found]
 
 DECODER: dict[str, Any] = {"step_tokens": 3_200, "pairs": 4, "steps": 800, "warm_up": 100, "checked_orders": 40}
+RESPONSES: dict[str, Any] = {**DECODER, "steps": 1_000, "checked_texts": 64}
+MASKS: dict[str, Any] = {"layers": 8, "batch_size": 32, "steps": 1_000, "warm_up": 50}
+QUESTIONS, OF_A_PARAGRAPH, ASIDE = 6_000, 3, 200
 
 
 def prompts(texts: list[str]) -> list[str]:
     """Those of the decoder's board; phrases of a few words are left out."""
     return [BOARDS["decoder"].prompt.format(text=text) for text in texts if len(text.split()) >= FEWEST_WORDS]
+
+
+def of_questions(model: whence.LayeredModel, given: argparse.Namespace) -> tuple[list[Any], list[Any]]:
+    """Training questions with the model's answers, and those that are set aside."""
+    asked = questions(model, given.data_dir / "squad.parquet", "train", ASIDE + QUESTIONS, each=OF_A_PARAGRAPH)
+    pairs = [(question.messages, ids) for question, ids in answered(model, asked, given.out / "answers.json")]
+    return pairs[ASIDE:], pairs[:ASIDE]
+
+
+def of_texts(name: str, model_name: str, given: argparse.Namespace) -> tuple[list[Any], list[Any]]:
+    training, aside = texts_of(model_name, given.data_dir, more=name.partition("_")[2])
+    return (prompts(training), prompts(aside)) if name == "decoder" else (training, aside)
+
+
+def main(given: argparse.Namespace) -> None:
+    given.out.mkdir(parents=True, exist_ok=True)
+    for run in given.runs:
+        name, _, seed = run.partition("-")
+        responds = name.startswith("responses")
+        decoder = responds or name == "decoder"
+        model_name = "sentiment" if decoder else name.partition("_")[0]
+        model = whence.load(given.model if decoder else model_name)
+        model.module.to(given.device)
+        training, aside = of_questions(model, given) if responds else of_texts(name, model_name, given)
+        started = time.perf_counter()
+        settings: dict[str, Any] = {"held_out": aside, "seed": int(seed), "progress": False}
+        view = responding(model) if responds else model
+        if name.endswith("diffmask"):
+            masks = whence.DiffMask("input", **MASKS).fit(view, training, **settings)
+            masks.save(given.out / run)
+            assert masks.fitted_ is not None
+            told: Any = masks.fitted_.results[-1]
+        else:
+            recipe = RESPONSES if responds else DECODER if decoder else {}
+            probes = whence.ShapleyProbes(**recipe).fit(view, training, **settings)
+            probes.save(given.out / run, dtype=torch.int8)
+            assert probes.fitted_ is not None
+            told = probes.fitted_.calibration
+        print(run, told, f"{time.perf_counter() - started:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
@@ -44,20 +91,4 @@ if __name__ == "__main__":
     arguments.add_argument("--out", type=Path, required=True)
     arguments.add_argument("--model", help="the decoder's folder or hub id")
     arguments.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    given = arguments.parse_args()
-    for run in given.runs:
-        name, _, seed = run.partition("-")
-        decoder = name == "decoder"
-        model_name = "sentiment" if decoder else name.partition("_")[0]
-        model = whence.load(given.model if decoder else model_name)
-        model.module.to(given.device)
-        training, aside = texts_of(model_name, given.data_dir, more=name.partition("_")[2])
-        if decoder:
-            training, aside = prompts(training), prompts(aside)
-        started = time.perf_counter()
-        probes = whence.ShapleyProbes(**DECODER if decoder else {})
-        probes.fit(model, training, held_out=aside, seed=int(seed), progress=False)
-        probes.save(given.out / run, dtype=torch.int8)
-        fitted = probes.fitted_
-        assert fitted is not None
-        print(run, fitted.calibration, f"{time.perf_counter() - started:.0f} s", flush=True)
+    main(arguments.parse_args())

@@ -2,10 +2,12 @@
 
 python experiments/scoreboard/run.py --board sst2 --data-dir DATA --work WORK [--limit 500] [--threads 2]
 python experiments/scoreboard/run.py --board decoder --model FOLDER --data-dir DATA --work WORK
+python experiments/scoreboard/run.py --board responses --model FOLDER --data-dir DATA --work WORK --limit 200
 
 Boards: sst2, ag_news and imdb (reviews of up to 256 tokens; the probes saw none) with the embedded models, leaves (SST
-with the labels of its words, for plausibility), and decoder: a causal language model that is shown two reviews with
-their sentiment, then the text, and is read at the next token. On a GPU seconds are not reported: other work may share
+with the labels of its words, for plausibility), decoder: a causal language model that is shown two reviews with their
+sentiment, then the text, and is read at the next token, and responses: what such a model answers to questions about
+short passages (questions.py), all of it. On a GPU seconds are not reported: other work may share
 it, and its passes are not waited for one by one; matrices are multiplied there in TF32. RESULTS/BOARD.run.json says on
 what a board was made, and what each method got on each text.
 """
@@ -25,10 +27,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from questions import accuracy, answered, questions
 
 import whence
 from whence.cli.evaluate import StepLines
-from whence.data import labels_as_ids, read
+from whence.data import KNOWN, labels_as_ids, read
 from whence.methods import METHODS
 from whence.metrics.table import METRICS
 from whence.render.scoreboard_page import texts_page
@@ -38,7 +41,8 @@ from whence.scoreboard.rationales import NEUTRAL, leaf_rationale
 
 @dataclass(frozen=True)
 class Board:
-    """Which model and data, and whose probes of fit.py; a prompt turns a classification into a next word."""
+    """Which model and data, and whose probes of fit.py; a prompt turns a classification into a next word, and some are
+    answered at length."""
 
     model: str | None
     data: str
@@ -46,11 +50,13 @@ class Board:
     labelled: bool = True
     longest: int | None = None
     probes: str = "decoder"
+    answered: bool = False
 
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {"shapley_of_probability": ("shapley", {"scale": "probability"})}
 """Methods with other options than their own, by the name that says so."""
 
+UNANSWERED = 16  # questions to which a model may say nothing
 EXAMPLES = "Review: a dull plot\nSentiment: negative\nReview: a lovely film\nSentiment: positive\n"
 BOARDS = {
     "sst2": Board("sentiment", "sst2", probes="sentiment_reviews"),
@@ -58,6 +64,7 @@ BOARDS = {
     "leaves": Board("sentiment", "sst5", labelled=False, probes="sentiment_reviews"),
     "imdb": Board("sentiment", "imdb", longest=256, probes="sentiment_reviews"),
     "decoder": Board(None, "sst2", EXAMPLES + "Review: {text}\nSentiment:", labelled=False),
+    "responses": Board(None, "squad", labelled=False, probes="responses", answered=True),
 }
 
 arguments = argparse.ArgumentParser(description="Make one scoreboard.")
@@ -84,22 +91,36 @@ def probes_of(folder: Path | None, board: Board) -> dict[int, whence.ShapleyProb
     return {seed: whence.ShapleyProbes.load(each) for seed, each in found.items() if each.is_dir()}
 
 
+def masks_of(folder: Path | None, board: Board) -> whence.DiffMask | None:
+    """DiffMask fitted for a decoder's board."""
+    found = None if folder is None else folder / f"{board.probes}_diffmask-0"
+    return whence.DiffMask.load(found) if found is not None and found.is_dir() else None
+
+
 def contestants(
-    model: whence.LayeredModel, named: str | None, probes: dict[int, whence.ShapleyProbes]
+    model: whence.LayeredModel,
+    named: str | None,
+    probes: dict[int, whence.ShapleyProbes],
+    masks: whence.DiffMask | None,
+    *,
+    answered: bool,
 ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
     """Names given, or every method that the model allows and Shapley sampling of the probability, as that is what
     faithfulness is measured in; probes under names that tell their seed."""
     methods, options = dict[str, str](), dict[str, dict[str, Any]]()
-    for name in named.split(",") if named else [*METHODS, *VARIANTS]:
+    tried: dict[str, Any] = {"response": " indeed"} if answered else {}
+    for name in named.split(",") if named else [*METHODS, *([] if answered else VARIANTS)]:
         method, changes = VARIANTS.get(name, (name, {}))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                whence.explain(model, "a fine film", method, **changes)
+                whence.explain(model, "a fine film", method, **changes, **tried)
         except whence.WhenceError:
             continue
         methods[name] = method
         options[name] = changes
+    if masks is not None and (named is None or "diffmask" in named.split(",")):
+        methods["diffmask"], options["diffmask"] = "diffmask", {"probes": masks}
     for seed, of_seed in probes.items():
         for name in ("one_pass", "amortised_shapley"):
             if named is None or name in named.split(","):
@@ -107,6 +128,46 @@ def contestants(
                 methods[called] = name
                 options[called] = {"probes": of_seed}
     return methods, options
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What a board judges, and what else `evaluate` is told of it; layers are chosen on the texts put aside."""
+
+    judged: list[Any]
+    aside: list[Any]
+    facts: dict[str, Any]
+
+
+def texts_of(model: whence.LayeredModel, chosen: Board, given: argparse.Namespace) -> Texts:
+    examples = read(chosen.data, data_dir=given.data_dir)
+    if given.board == "leaves":
+        examples = [example for example in examples if example.label != NEUTRAL]
+    if chosen.longest:
+        examples = [each for each in examples if len(model.encode(each.text)) <= chosen.longest]
+    random.Random(0).shuffle(examples)
+    aside, examples = examples[:HELD_OUT], examples[HELD_OUT : HELD_OUT + given.limit]
+    return Texts(
+        [chosen.prompt.format(text=example.text) for example in examples],
+        [chosen.prompt.format(text=example.text) for example in aside],
+        {
+            "labels": labels_as_ids(examples, model.reading.labels) if chosen.labelled else None,
+            "rationales": [leaf_rationale(example) for example in examples] if given.board == "leaves" else None,
+        },
+    )
+
+
+def answered_texts_of(model: whence.LayeredModel, chosen: Board, given: argparse.Namespace) -> Texts:
+    """Questions and the model's answers, which are kept; how often they are right goes to BOARD_accuracy.json."""
+    data = given.data_dir / KNOWN[chosen.data].file
+    asked = questions(model, data, "validation", HELD_OUT + given.limit + UNANSWERED)
+    pairs = answered(model, asked, given.results / f"{given.board}_answers.json")[: HELD_OUT + given.limit]
+    task = {"model": Path(given.model).name, **accuracy(model, pairs[HELD_OUT:])}
+    (given.results / f"{given.board}_accuracy.json").write_text(json.dumps(task, indent=1) + "\n", encoding="utf-8")
+    prompts = [question.messages for question, _ in pairs]
+    said = [ids for _, ids in pairs]
+    aside = list(zip(prompts[:HELD_OUT], said[:HELD_OUT], strict=True))
+    return Texts(prompts[HELD_OUT:], aside, {"responses": said[HELD_OUT:]})
 
 
 def main(given: argparse.Namespace) -> None:
@@ -117,30 +178,26 @@ def main(given: argparse.Namespace) -> None:
     torch.set_float32_matmul_precision("high" if on_gpu else "highest")
     model = whence.load(chosen.model or given.model)
     model.module.to(given.device)
-    examples = read(chosen.data, data_dir=given.data_dir)
-    if given.board == "leaves":
-        examples = [example for example in examples if example.label != NEUTRAL]
-    if chosen.longest:
-        examples = [each for each in examples if len(model.encode(each.text)) <= chosen.longest]
-    random.Random(0).shuffle(examples)
-    aside, examples = examples[:HELD_OUT], examples[HELD_OUT : HELD_OUT + given.limit]
+    given.results.mkdir(parents=True, exist_ok=True)
+    texts = (answered_texts_of if chosen.answered else texts_of)(model, chosen, given)
     folder = given.work / given.board
     started = time.perf_counter()
-    methods, options = contestants(model, given.methods, probes_of(given.probes, chosen))
+    probes, masks = probes_of(given.probes, chosen), masks_of(given.probes, chosen)
+    methods, options = contestants(model, given.methods, probes, masks, answered=chosen.answered)
     board = evaluate(
         model,
-        [chosen.prompt.format(text=example.text) for example in examples],
-        labels_as_ids(examples, model.reading.labels) if chosen.labelled else None,
+        texts.judged,
         methods=methods,
         options=options,
         metrics=given.metrics.split(",") if given.metrics else [each for each in METRICS if each != "seconds"],
-        rationales=[leaf_rationale(example) for example in examples] if given.board == "leaves" else None,
         layer=int(given.layer) if given.layer.isdecimal() else given.layer,
-        held_out=[chosen.prompt.format(text=example.text) for example in aside],
+        held_out=texts.aside,
         folder=folder,
         beam=given.beam,
         batch_tokens=given.batch_tokens,
         progress=StepLines(lambda line: print(line, file=sys.stderr, flush=True)),
+        announce=lambda sentence: print(sentence, file=sys.stderr, flush=True),
+        **texts.facts,
     )
     if given.model:  # a model is known by its name, not by where it lay in this run
         name = Path(given.model).name
@@ -149,7 +206,6 @@ def main(given: argparse.Namespace) -> None:
     board.save(folder)
     (folder / "texts.html").write_text(texts_page(board), encoding="utf-8")
     board.to_html(folder / "scoreboard.html", texts="texts.html")
-    given.results.mkdir(parents=True, exist_ok=True)
     shutil.copy(folder / "scoreboard.json", given.results / f"{given.board}.json")
     board.to_html(given.results / f"{given.board}.html")
     seconds = time.perf_counter() - started

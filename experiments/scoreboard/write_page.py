@@ -30,8 +30,12 @@ TITLES = {
     "leaves": "Against people: the embedded model on SST with the labels of its words",
     "imdb": "Longer texts: the embedded model on IMDb",
     "decoder": "A decoder, read at the next token",
+    "responses": "What a decoder answers",
 }
-SHORT = {"sst2": "SST-2", "ag_news": "AG News", "leaves": "SST, words", "imdb": "IMDb", "decoder": "decoder"}
+SHORT = {
+    "sst2": "SST-2", "ag_news": "AG News", "leaves": "SST, words", "imdb": "IMDb", "decoder": "decoder",
+    "responses": "responses",
+}  # fmt: skip
 COLUMNS = {
     "faithfulness": "faithfulness", "naopc": "normalised", "second_faithfulness": "hidden otherwise",
     "comprehensiveness": "compr.", "sufficiency": "suff.", "monotonicity": "monot.", "set_kept": "set: kept",
@@ -51,6 +55,10 @@ ABOUT = {
     "imdb": "Reviews of the test set that have up to 256 tokens; the probes saw sentences and phrases only.",
     "decoder": "A language model is shown two short reviews with their sentiment and then a sentence of SST-2; "
     "explained is the word it says next. The words of the two examples take part.",
+    "responses": "A language model is asked a question about one or two sentences of SQuAD; explained is its whole "
+    "answer, the likeliest, of at most 16 tokens. What the chat template adds always stays. Faithfulness is measured "
+    "in the geometric mean of the probabilities of the answer's tokens; the model says the same as long as it would "
+    "write the same tokens.",
 }
 
 WANTED = (
@@ -134,9 +142,14 @@ def opening(boards: Mapping[str, Any]) -> list[str]:
 def right_how_often(found: Mapping[str, Any]) -> str:
     """Of a model whose task is not its own: what it says may be wrong, and is explained all the same."""
     right = found["accuracy"]
+    beside = (
+        f"always saying the commoner class is right on {found['largest_class']:.2f}"
+        if "largest_class" in found
+        else f"right means that {found['right']}"
+    )
     return (
         f" What it says is right on {right['mean']:.2f} [{right['low']:.2f}, {right['high']:.2f}] of the "
-        f"n = {found['n_texts']} texts; always saying the commoner class is right on {found['largest_class']:.2f}."
+        f"n = {found['n_texts']} texts; {beside}."
     )
 
 

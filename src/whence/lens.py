@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings as python_warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -15,11 +15,20 @@ from torch import Tensor
 from whence.errors import InputError, NonFiniteError, UsageError, WhenceWarning, warn_of_old_name
 from whence.explanation import Layer, ModelRecord, Token
 from whence.json_records import load_json, save_json
+from whence.lens_response import WrittenByLayer, settled_layers
 from whence.models.batching import Text, encode, shortened
 from whence.models.head import Head, head_of, log_denominators_, vocabulary_of
 from whence.models.huggingface_tokenizer import HuggingFaceTokenizer
-from whence.models.inputs import Encoding, collate
+from whence.models.inputs import Encoding, Ids, Messages, collate
 from whence.models.layered import LayeredModel, Layers
+from whence.models.responses import (
+    MAX_NEW_TOKENS,
+    UNASKED,
+    Unasked,
+    answered_each,
+    asked_view,
+    is_ids_or_messages,
+)
 from whence.models.vocabulary import VocabularyLabels
 
 if TYPE_CHECKING:
@@ -83,6 +92,27 @@ class Lens:
         return shares
 
     @property
+    def response(self) -> str | None:
+        """What the model wrote after the text, where that was asked about."""
+        return self.pair if self.model.task == "response" else None
+
+    @property
+    def written(self) -> WrittenByLayer | None:
+        """What each layer would have written in the place of the response's tokens.
+
+        None without a response, and for a head that was not trained to say what follows.
+        """
+        if self.response is None or self.following_ranks is None or self.following_probabilities is None:
+            return None
+        start = sum(token.segment == 0 for token in self.tokens)
+        before = slice(start - 1, len(self.tokens) - 1)  # a token is read off at the one before it
+        ranks = self.following_ranks[:, before]
+        return WrittenByLayer(
+            range(start, len(self.tokens)), tuple(layer[before] for layer in self.words),
+            self.following_probabilities[:, before], ranks, settled_layers(ranks, self.layers),
+        )  # fmt: skip
+
+    @property
     def sought_probabilities(self) -> Float[np.ndarray, "layer token"]:
         """Of the token that the head is there to say: the one that stands there, or the next; 0 after the last."""
         return self._sought(self.own_probabilities, self.following_probabilities)
@@ -114,6 +144,7 @@ class Lens:
             "following_probabilities": _listed(self.following_probabilities),
             "following_ranks": _listed(self.following_ranks),
             "read_ahead": _listed(self.read_ahead),
+            "written": None if self.written is None else self.written.to_dict(),
             "model": vars(self.model),
             "head": self.head,
             "next_token": self.next_token,
@@ -181,12 +212,22 @@ class Lens:
 
 @overload
 def decode_layers(  # type: ignore[overload-overlap]
-    model: LayeredModel, texts: Text, k: int = ..., layers: Layers = ...
-) -> Lens: ...
+    model: LayeredModel, texts: Text | Ids | Messages, k: int = ..., layers: Layers = ..., *,
+    response: str | Ids | Unasked | None = ..., max_new_tokens: int = ...,
+) -> Lens: ...  # fmt: skip
 @overload
-def decode_layers(model: LayeredModel, texts: Iterable[Text], k: int = ..., layers: Layers = ...) -> list[Lens]: ...
 def decode_layers(
-    model: LayeredModel, texts: Text | Iterable[Text], k: int = 5, layers: Layers = "all"
+    model: LayeredModel, texts: Iterable[Text | Messages], k: int = ..., layers: Layers = ..., *,
+    response: Sequence[str | Ids] | Unasked | None = ..., max_new_tokens: int = ...,
+) -> list[Lens]: ...  # fmt: skip
+def decode_layers(
+    model: LayeredModel,
+    texts: Text | Ids | Messages | Iterable[Text | Messages],
+    k: int = 5,
+    layers: Layers = "all",
+    *,
+    response: str | Ids | Sequence[str | Ids] | Unasked | None = UNASKED,
+    max_new_tokens: int = MAX_NEW_TOKENS,
 ) -> Lens | list[Lens]:
     """Read the states of a text as words: at each layer and position the k tokens that the head finds likeliest.
 
@@ -200,12 +241,21 @@ def decode_layers(
         texts: a text or a pair of texts gives a lens; several give a list in the same order.
         k: how many tokens.
         layers: "all" (0 … L), "embeddings", a number or several.
+        response: what a decoder wrote after the text, as for `whence.explain`; None: it writes one now. `Lens.written`
+            then tells what each layer would have written in the place of every token.
+        max_new_tokens: how much it writes at most.
     """
-    if isinstance(texts, (str, tuple)):
-        return _lens(model, encode(model, texts, 0), k, layers)
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
-    return [_lens(model, encoding, k, layers) for encoding in [encode(model, text, i) for i, text in enumerate(texts)]]
+    single = isinstance(texts, (str, tuple)) or is_ids_or_messages(texts)
+    given: list[Any] = [texts] if single else list(texts)
+    model = asked_view(model, given, response)
+    if model.reading.responds:
+        encodings = answered_each(model, given, [response] if single else response, max_new_tokens, seed=0)
+    else:
+        encodings = [encode(model, text, index) for index, text in enumerate(given)]
+    found = [_lens(model, encoding, k, layers) for encoding in encodings]
+    return found[0] if single else found
 
 
 def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Lens:

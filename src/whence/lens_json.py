@@ -14,7 +14,7 @@ from whence.json_records import Reader, flag, of_schema, optional, record, sever
 from whence.lens import SCHEMA, Lens
 
 _ADVICE = "give a file that Lens.save wrote"
-_DERIVED = ("read_back", "read_ahead")  # written for readers in other languages; worked out from the rest
+_DERIVED = ("read_back", "read_ahead", "written")  # written for readers in other languages; worked out from the rest
 
 
 def from_dict(data: Mapping[str, Any]) -> Lens:

@@ -113,7 +113,7 @@ def select(
     """
     if scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
-    rows = _with_token_axis(logits.detach()).float().cpu()
+    rows = _at_hand(reading, _with_token_axis(logits.detach()))
     if rows.isnan().any():
         raise NonFiniteError(
             "the model's output is NaN, so nothing can be explained",
@@ -171,5 +171,11 @@ def predictions(
 ) -> list[Prediction]:
     """What the model says about each text of a batch."""
     logits = _with_token_axis(logits.detach())
-    shared = reading.log_probabilities(logits, mask).cpu() if reading.decides else None
-    return reading.predictions(logits.float().cpu(), shared, texts)
+    shared = _at_hand(reading, reading.log_probabilities(logits, mask)) if reading.decides else None
+    return reading.predictions(_at_hand(reading, logits), shared, texts)
+
+
+def _at_hand(reading: Reading, logits: Float[Tensor, "batch read label"]) -> Float[Tensor, "batch read label"]:
+    """In memory, where a reading looks at them text by text; at every token of a response a vocabulary is too much to
+    move, and little of it is looked at."""
+    return logits if reading.responds else logits.float().cpu()

@@ -46,6 +46,9 @@ ResponseText = Annotated[
     str | None, Option("--response", metavar="TEXT", help="What a decoder wrote after the text: explain that.")
 ]
 Generate = Annotated[bool, Option("--generate", help="Let a decoder write a response, and explain that.")]
+ResponseColumn = Annotated[
+    str | None, Option("--response-column", metavar="NAME", help="The column of what a decoder wrote after each text.")
+]
 MaxNewTokens = Annotated[int | None, Option("--max-new-tokens", metavar="N", min=1, help="How much it writes at most.")]
 MessagesFile = Annotated[
     Path | None, Option("--messages", metavar="FILE.json", help="A chat in place of a text: a list of messages.")
@@ -238,6 +241,16 @@ def asked_of_response(
     if response is not None or write:
         given["response"] = None if response is None else [response]
     return {name: value for name, value in given.items() if value is not None or name == "response"}
+
+
+def asked_responses(response_column: str | None, generate: bool, max_new_tokens: int | None) -> dict[str, Any]:
+    """The settings of `whence.evaluate` and of a fit that tell whether a decoder writes the responses to many texts."""
+    if generate and response_column is not None:
+        raise UsageError("--generate writes the responses that --response-column holds", "leave out one of them")
+    if max_new_tokens is not None and not generate:
+        raise UsageError("--max-new-tokens limits what a decoder writes", "give --generate with it")
+    more = {} if max_new_tokens is None else {"max_new_tokens": max_new_tokens}
+    return {"responses": None, **more} if generate else {}
 
 
 def read_messages(path: Path) -> list[dict[str, Any]]:

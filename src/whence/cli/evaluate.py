@@ -15,15 +15,19 @@ from whence.cli.arguments import (
     DataDir,
     DataName,
     Debug,
+    Generate,
     HeadName,
     Json,
+    MaxNewTokens,
     ModelName,
     Probes,
+    ResponseColumn,
     Revision,
     Seed,
     Split,
     TaskName,
     Trust,
+    asked_responses,
     known_methods,
     methods_of,
     parse_options,
@@ -71,12 +75,14 @@ def evaluate(
     beam: Beam = None, option: MethodOptions = None, probes: Probes = None, data_dir: DataDir = None,
     split: Split = None, limit: SomeLimit = USUAL_LIMIT, task: TaskName = None, revision: Revision = None,
     trust: Trust = False, head: HeadName = None, as_json: Json = False, seed: Seed = 0,
-    batch_tokens: BatchTokens = None, debug: Debug = False,
+    batch_tokens: BatchTokens = None, debug: Debug = False, response_column: ResponseColumn = None,
+    generate: Generate = False, max_new_tokens: MaxNewTokens = None,
 ) -> None:  # fmt: skip
     """Tell which explanation to believe, for this model, on these texts.
 
     Every method explains the same texts and is judged by the same tests, beside controls that know nothing, or
-    everything. Gold labels and people's marks are used where the data has them.
+    everything. Gold labels and people's marks are used where the data has them. A decoder's next token is explained, or
+    its responses: those of a column, or what it generates.
     """
     with errors_reported(debug):
         from whence.metrics.table import chosen_metrics
@@ -88,12 +94,15 @@ def evaluate(
         if budget not in BUDGETS:
             raise UnknownNameError("budget", budget, BUDGETS)
         options = parse_method_options(option or [], probes)
-        examples = _examples(data, data_dir, split, limit, seed)
+        responses = asked_responses(response_column, generate, max_new_tokens)
+        examples = _examples(data, data_dir, split, limit, seed, response_column)
+        if response_column is not None:
+            responses = {"responses": [example.response for example in examples]}
         loaded = load_model(model, task, revision, head, trust=trust)
         board = _evaluate(
             loaded, examples, methods=names, metrics=asked, options=options, layer=_layer(layer), limit=limit,
             budget=budget, hide=hide, second_hide=second_hide, beam=beam, folder=out, seed=seed,
-            batch_tokens=batch_tokens,
+            batch_tokens=batch_tokens, **responses,
         )  # fmt: skip
         _write(board, out)
         if as_json:
@@ -123,13 +132,15 @@ def _layer(layer: str) -> Layer | str:
     return int(layer) if layer.removeprefix("-").isdecimal() else layer
 
 
-def _examples(data: str, data_dir: Path | None, split: str | None, limit: int, seed: int) -> list[Example]:
+def _examples(
+    data: str, data_dir: Path | None, split: str | None, limit: int, seed: int, response_column: str | None
+) -> list[Example]:
     """As many texts as are judged, and some more to choose layers on where the data has them."""
     from whence.data import KNOWN, read
     from whence.scoreboard.evaluate import HELD_OUT
 
     where = data_dir if data in KNOWN else None
-    return read(data, data_dir=where, split=split, limit=limit + HELD_OUT, seed=seed)
+    return read(data, data_dir=where, split=split, limit=limit + HELD_OUT, seed=seed, response_column=response_column)
 
 
 def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any) -> Scoreboard:
@@ -141,7 +152,7 @@ def _evaluate(model: LayeredModel, examples: Sequence[Example], **settings: Any)
         return evaluate_methods(
             model,
             [example.as_input for example in examples],
-            _labels(model, examples),
+            None if "responses" in settings else _labels(model, examples),
             rationales=None if all(rationale is None for rationale in rationales) else rationales,
             progress=report,
             announce=lambda sentence: say(f"note: {sentence}"),

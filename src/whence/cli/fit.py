@@ -18,14 +18,18 @@ from whence.cli.arguments import (
     DataDir,
     DataName,
     Debug,
+    Generate,
     Json,
     Limit,
+    MaxNewTokens,
     ModelName,
+    ResponseColumn,
     Revision,
     Seed,
     Split,
     TaskName,
     Trust,
+    asked_responses,
     parse_options,
 )
 from whence.cli.progress import load_model
@@ -35,7 +39,7 @@ from whence.errors import UnknownNameError, UsageError, WhenceWarning
 if TYPE_CHECKING:
     from whence.learned.diffmask import DiffMask
     from whence.learned.shapley import ShapleyProbes
-    from whence.models.batching import Text
+    from whence.models.batching import Asked
     from whence.models.layered import LayeredModel
 
     Bar = AbstractContextManager[Callable[[Any], None] | None]
@@ -69,30 +73,36 @@ def fit(
     steps: Steps = None, margin: Margin = None, batch_size: BatchSize = None, option: Settings = None,
     held_out: HeldOut = None, data_dir: DataDir = None, split: Split = None, limit: Limit = None,
     task: TaskName = None, revision: Revision = None, trust: Trust = False, as_json: Json = False, seed: Seed = 0,
-    batch_tokens: BatchTokens = None, debug: Debug = False,
+    batch_tokens: BatchTokens = None, debug: Debug = False, response_column: ResponseColumn = None,
+    generate: Generate = False, max_new_tokens: MaxNewTokens = None,
 ) -> None:  # fmt: skip
     """Train probes that explain the model in one pass: each word's share, or which words it can do without.
 
-    On the GPU if there is one, on several with torchrun. Labels are not needed.
+    On the GPU if there is one, on several with torchrun. Labels are not needed. Of a decoder they explain the next
+    token, or its responses: those of a column, or what it generates.
     Then: whence explain TEXT --model M --probes FOLDER
     """
     with errors_reported(debug):
         from accelerate import PartialState  # type: ignore[import-untyped]
 
         from whence.learned.checkpoint import free_folder
+        from whence.models.responses import responding
 
         given = {"kind": kind, "steps": steps, "margin": margin, "batch_size": batch_size}
         settings = {name: value for name, value in given.items() if value is not None}
         probes = _probes(explainer, recipe, settings, parse_options(option or []))
         free_folder(out)
-        texts = _texts(data, data_dir, split or _training_split(data), limit, seed)
-        judging = None if held_out is None else _texts(held_out, data_dir, None, None, seed)
+        responses = asked_responses(response_column, generate, max_new_tokens)
+        texts = _texts(data, data_dir, split or _training_split(data), limit, seed, response_column)
+        judging = None if held_out is None else _texts(held_out, data_dir, None, None, seed, response_column)
         loaded = load_model(model, task, revision, trust=trust)
+        if response_column is not None:
+            loaded = responding(loaded)
         processes = PartialState()
         if processes.device.type == "cuda":
             loaded.module.to(processes.device)
         bar = _bar(processes.is_main_process)
-        _fit(probes, loaded, texts, out, bar, held_out=judging, seed=seed, batch_tokens=batch_tokens)
+        _fit(probes, loaded, texts, out, bar, held_out=judging, seed=seed, batch_tokens=batch_tokens, **responses)
         if not processes.is_main_process:
             return
         if as_json:
@@ -135,15 +145,21 @@ def _training_split(data: str) -> str | None:
     return "train" if data in KNOWN else None
 
 
-def _texts(data: str, data_dir: Path | None, split: str | None, limit: int | None, seed: int) -> list[Text]:
+def _texts(
+    data: str, data_dir: Path | None, split: str | None, limit: int | None, seed: int, response_column: str | None
+) -> list[Asked]:
+    """The texts of the data, with their responses where these have a column."""
     from whence.data import KNOWN, read
 
-    examples = read(data, data_dir=data_dir if data in KNOWN else None, split=split, limit=limit, seed=seed)
-    return [example.as_input for example in examples]
+    where = data_dir if data in KNOWN else None
+    examples = read(data, data_dir=where, split=split, limit=limit, seed=seed, response_column=response_column)
+    return [
+        example.as_input if example.response is None else (example.text, example.response) for example in examples
+    ]  # fmt: skip
 
 
 def _fit(
-    probes: DiffMask | ShapleyProbes, model: LayeredModel, texts: Sequence[Text], out: Path, bar: Bar, **settings: Any
+    probes: DiffMask | ShapleyProbes, model: LayeredModel, texts: Sequence[Asked], out: Path, bar: Bar, **settings: Any
 ) -> None:
     from whence.learned.checkpoint import NAME as CHECKPOINT
 

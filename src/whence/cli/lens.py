@@ -10,16 +10,20 @@ from typer import Option
 from whence.cli.arguments import (
     AllTokens,
     Debug,
+    Generate,
     HeadName,
     Html,
     Json,
     LayerNames,
+    MaxNewTokens,
     ModelName,
     OneText,
     Pair,
+    ResponseText,
     Revision,
     TaskName,
     Trust,
+    asked_of_response,
     parse_layers,
     read_texts,
 )
@@ -34,15 +38,19 @@ def lens(
     text: OneText, model: ModelName = None, head: HeadName = None, layers: LayerNames = None, top: Top = 5,
     pair: Pair = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
     as_json: Json = False, html: Html = None, all_tokens: AllTokens = False, debug: Debug = False,
+    response: ResponseText = None, generate: Generate = False, max_new_tokens: MaxNewTokens = None,
 ) -> None:  # fmt: skip
-    """Show the words that a language-model head reads at each layer of a text.
+    """Show the words that a language-model head reads at each layer of a text, or what each layer would have written.
 
-    One layer alone is shown with all the words asked for.
+    One layer alone is shown with all the words asked for. Of a response every token is shown, in whose place each layer
+    would have written a word.
     """
     with errors_reported(debug):
         given = read_texts([text])
         if len(given) != 1:
             raise UsageError(f"a lens shows one text, but there are {len(given)}", "give one line")
+        if response is not None and (generate or pair is not None):
+            raise UsageError("--response takes the place of --generate and of --pair", "leave out one of them")
         check_page(html)
         loaded = load_model(model, task, revision, head, trust=trust)
 
@@ -50,7 +58,8 @@ def lens(
         from whence.render.lens import lens_view
 
         source = given[0] if pair is None else (given[0], pair)
-        found = decode_layers(loaded, source, top, parse_layers(layers) or "all")
+        asked = asked_of_response(response, None, None, max_new_tokens, generate)
+        (found,) = decode_layers(loaded, [source], top, parse_layers(layers) or "all", **asked)
         if as_json:
             print_line(found.to_dict())
             sys.stdout.flush()

@@ -31,7 +31,7 @@ class Example:
 
     `label_name` is the label in words where a known set numbers its labels; `answers` are those of a question, spans
     of the pair; `token_labels` are the sentiments (0 very negative … 4 very positive) of the text's parts between
-    spaces, where a treebank gives them.
+    spaces, where a treebank gives them; `response` is what a decoder wrote after the text, in words or token ids.
 
     >>> Example("Who wrote it?", pair="Jane wrote it.", answers=(Answer("Jane", 0),)).as_input
     ('Who wrote it?', 'Jane wrote it.')
@@ -43,6 +43,7 @@ class Example:
     label_name: str | None = None
     answers: tuple[Answer, ...] = ()
     token_labels: tuple[int, ...] | None = None
+    response: str | tuple[int, ...] | None = None
 
     @property
     def as_input(self) -> str | tuple[str, str]:

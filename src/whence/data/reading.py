@@ -26,6 +26,7 @@ def read(
     split: str | None = None,
     limit: int | None = None,
     seed: int | None = None,
+    response_column: str | None = None,
 ) -> list[Example]:
     """Read texts, and their labels and pairs where there are any.
 
@@ -46,23 +47,22 @@ def read(
             a known set the part that is held out to measure on.
         limit: at most so many, spread over the whole by chance if a seed is given, else the first ones.
         seed: makes the choice repeatable; examples keep their order.
+        response_column: which column holds what a decoder wrote after each text: as a text, or as a list of token ids.
     """
     if limit is not None and limit < 1:
         raise UsageError(f"limit must be 1 or more, got {limit}", "leave it out to take everything")
     known = KNOWN.get(str(source))
     if known is None:
-        table = _file_table(source, data_dir)
+        table = _file_table(source, data_dir, response_column)
         text_column, pair_column = "text", "pair"
     else:
         table = known_table(str(source), data_dir)
         text_column = next((name for name in known.text if name in table.columns), known.text[0])
         pair_column = known.pair
         split = split or known.held_out
-    if text_column not in table.columns:
-        raise FileError(
-            f"{table.name!r} has no column {text_column!r}; its columns: {', '.join(table.columns)}",
-            "rename the one that holds the texts",
-        )
+    for column, advice in {text_column: "rename the one that holds the texts", response_column: "name another"}.items():
+        if column is not None and column not in table.columns:
+            raise FileError(f"{table.name!r} has no column {column!r}; its columns: {', '.join(table.columns)}", advice)
     labels = _labels(table)
     chosen = _sample(_rows_of_split(table, split), limit, seed)
     examples = [
@@ -70,6 +70,7 @@ def read(
             text=_text(table, number, row, text_column),
             pair=_text(table, number, row, pair_column) if pair_column in table.columns else None,
             label=labels[number],
+            response=None if response_column is None else _response(table, number, row, response_column),
         )
         for number, row in chosen
     ]
@@ -78,12 +79,13 @@ def read(
     return [_with_facts(example, row, known) for example, (_, row) in zip(examples, chosen, strict=True)]
 
 
-def _file_table(source: str | Path, data_dir: str | Path | None) -> Table:
+def _file_table(source: str | Path, data_dir: str | Path | None, response_column: str | None) -> Table:
     if data_dir is not None:
         raise UsageError("data_dir is the folder of known sets, but a file was named", "leave out data_dir")
     if not Path(source).suffix and not Path(source).exists():
         raise UnknownNameError(f"data set or file (of {', '.join(FORMATS)})", str(source), KNOWN)
-    return table_of(Path(source).expanduser(), FILE_COLUMNS)
+    further = () if response_column is None else (response_column,)
+    return table_of(Path(source).expanduser(), (*FILE_COLUMNS, *further))
 
 
 def _with_facts(example: Example, row: dict[str, Any], known: KnownSet) -> Example:
@@ -111,6 +113,13 @@ def _text(table: Table, number: int, row: dict[str, Any], column: str) -> str:
     if not isinstance(value, str):
         raise FileError(f"{column} in {where} is not a text but {type(value).__name__}", "write it as a string")
     return _unicode(value, f"{column} in {where}")
+
+
+def _response(table: Table, number: int, row: dict[str, Any], column: str) -> str | tuple[int, ...]:
+    value = row.get(column)
+    if isinstance(value, list) and value and all(type(each) is int for each in value):
+        return tuple(value)
+    return _text(table, number, row, column)
 
 
 def half_a_character(text: str) -> re.Match[str] | None:

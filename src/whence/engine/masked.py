@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Answers:
     """What the model says of each row: the indices of its answer (a class; first and last token of a span), and the
-    probability of what it says of the whole text. Where the tokens of that answer are deleted, it cannot be said: the
-    indices are -1 and the probability is 0."""
+    probability of what it says of the whole text, see `Reading.likelihood`. Where the tokens of that answer are
+    deleted, it cannot be said: the indices are -1 and the probability is 0."""
 
     said: Int[np.ndarray, "row index"]
     probability: Float[np.ndarray, " row"]
@@ -51,7 +51,7 @@ class MaskedTexts:
             for batch in batches:
                 inputs = self._inputs.rows(torch.from_numpy(batch).to(model.device))
                 logits = model.run(inputs)
-                selection = select("predicted", "probability", model.reading, logits, inputs.encodings)
+                selection = select("predicted", "log_probability", model.reading, logits, inputs.encodings)
                 parts.append(self._answers(logits, inputs, selection))
                 selections.append(selection)
             back = torch.from_numpy(np.argsort(np.concatenate(batches))).to(model.device)
@@ -108,7 +108,7 @@ class MaskedTexts:
     def _answers(self, logits: Float[Tensor, "row *token label"], inputs: Inputs, selection: Selection) -> Answers:
         said = self._model.reading.answers(logits, inputs.encodings, selection.positions)
         # without its hidden tokens a text is shorter than its mask, but then the class is no matter of tokens
-        probability = selection.of(logits, inputs.mask)
+        probability = self._model.reading.likelihood(selection.of(logits, inputs.mask), inputs.encodings)
         return Answers(said.cpu().numpy(), probability.float().cpu().numpy())
 
 

@@ -13,7 +13,7 @@ from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
 from whence.metrics.answered import Measure, Points
 from whence.metrics.curves import GAMES, GRID, By, Game, Rounding, checked_grid
-from whence.models.batching import Text, encode, usual_batch_tokens
+from whence.models.batching import Asked, Text, encode, usual_batch_tokens
 from whence.models.hiding import Hide, Hiding
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
@@ -119,7 +119,7 @@ def _play_explanations(
 
 def play(
     model: LayeredModel,
-    texts: Sequence[Text],
+    texts: Sequence[Asked],
     contestants: Mapping[str, Contestant],
     labels: Sequence[str | int] | None = None,
     *,

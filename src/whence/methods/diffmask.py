@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -13,7 +13,7 @@ from whence.errors import UsageError
 from whence.explanation import Layer, Meaning
 from whence.methods.question import Method, Question, Scores
 from whence.models.inputs import Inputs
-from whence.models.layered import LayeredModel, States
+from whence.models.layered import LayeredModel, Layers, States
 from whence.probes.diffmask import ModelProbes, embedded_folder
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class TrainedProbes(Protocol):
 
     @property
     def kind(self) -> str: ...
+
+    def layers(self, model: LayeredModel) -> Layers: ...
 
     def keep_probabilities(
         self, model: LayeredModel, inputs: Inputs, states: States, layers: Sequence[Layer]
@@ -42,16 +44,26 @@ def diffmask(
         kind: which of the probes that came with the model: "input" (the default: what is known by this layer) or
             "hidden" (where it is stored).
     """
+    trained = _trained(question.model, probes, kind)
+    if kind is not None and trained.kind != kind:
+        raise UsageError(f"these are {trained.kind} probes, not {kind} ones", "leave out kind, or give other probes")
+    return Scores(trained.keep_probabilities(question.model, question.inputs, question.states, question.layers))
+
+
+def _trained(model: LayeredModel, probes: TrainedProbes | str | Path | None, kind: str | None) -> TrainedProbes:
     if probes is None:
-        probes = _that_came_with(question.model, kind or "input")
+        probes = _that_came_with(model, kind or "input")
     if isinstance(probes, (str, Path)):
         config = Path(probes) / "config.json"
-        probes = _loaded(Path(probes), config.stat().st_mtime_ns if config.is_file() else 0)
-    elif not isinstance(probes, TrainedProbes):
+        return _loaded(Path(probes), config.stat().st_mtime_ns if config.is_file() else 0)
+    if not isinstance(probes, TrainedProbes):
         raise UsageError(f"probes is {type(probes).__name__}", "give a whence.DiffMask or the folder of one")
-    if kind is not None and probes.kind != kind:
-        raise UsageError(f"these are {probes.kind} probes, not {kind} ones", "leave out kind, or give other probes")
-    return Scores(probes.keep_probabilities(question.model, question.inputs, question.states, question.layers))
+    return probes
+
+
+def _layers(model: LayeredModel, options: Mapping[str, Any]) -> Layers:
+    """Where the probes look."""
+    return _trained(model, options.get("probes"), options.get("kind")).layers(model)
 
 
 @lru_cache(maxsize=4)
@@ -83,4 +95,5 @@ METHOD = Method(
     needs=("trained probes",),
     cost="1 forward",
     layers="everywhere",
+    layers_by=_layers,
 )

@@ -39,9 +39,8 @@ from whence.models.responses import (
     UNASKED,
     Unasked,
     answered_each,
-    is_chat,
+    asked_view,
     is_ids_or_messages,
-    responding,
 )
 from whence.progress import Progress, reporter
 from whence.selection import predictions, select
@@ -122,8 +121,8 @@ def explain(
     if not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
     given: list[Any] = [texts] if single else list(texts)
-    if response is not UNASKED or model.reading.responds or any(is_chat(text) for text in given):
-        model = responding(model)
+    model = asked_view(model, given, response)
+    if model.reading.responds:
         encodings = answered_each(model, given, [response] if single else response, max_new_tokens, seed)
     elif is_ids_or_messages(texts):
         encodings = [model.encode_prompt(texts)]  # type: ignore[arg-type]
@@ -210,7 +209,7 @@ def _plan(
     for option in given:
         if option not in known:
             raise UnknownNameError(f"option of {name}", option, known)
-    usual = model.layers(_usual_layers(model, method))
+    usual = model.layers(_usual_layers(model, method, {**known, **given}))
     asked = model.layers(layers if layers is not None else preset.layers if preset else usual)
     if method.only_there and not set(asked) <= set(usual):
         others = ", ".join(map(str, model.layer_names(layer for layer in asked if layer not in usual)))
@@ -247,7 +246,9 @@ def _usual_scale(model: LayeredModel, method: Method) -> Scale:
     return method.scale or ("probability" if model.reading.decides else "logit")
 
 
-def _usual_layers(model: LayeredModel, method: Method) -> Layers:
+def _usual_layers(model: LayeredModel, method: Method, options: Mapping[str, Any]) -> Layers:
+    if method.layers_by is not None:
+        return method.layers_by(model, options)
     named: dict[str, Layers] = {
         "blocks": range(1, model.n_layers + 1),
         "everywhere": ("embeddings", *range(model.n_layers + 1)),

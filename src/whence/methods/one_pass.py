@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
@@ -11,8 +12,9 @@ from torch import Tensor
 
 from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Meaning
-from whence.methods.question import Method, Question, Scores
-from whence.probes.shapley import NINETY, Learned, ModelShares, check_one_answer
+from whence.methods.question import Method, Question, Scores, of_outputs
+from whence.probes.shapley import NINETY, Learned, ModelShares
+from whence.selection import Selection
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -43,16 +45,17 @@ def one_pass(question: Question, *, probes: TrainedShares | str | Path | None = 
         raise UnknownNameError("part", part, PARTS)
     if part == "shapley":
         return amortised_shapley(question, probes=probes)
-    shares, told = _told(question, probes)
+    shares, told, asked = _told(question, probes)
     if not shares.both:
         raise UsageError("these probes have learnt Shapley values alone", "give part='shapley'")
     warnings = shares.familiar.warnings(question.inputs, question.states.hidden[-1].detach())
-    held_still = _share_of_sizes(torch.einsum("bpt,p->bt", told.held_still, question.selection.weights))
+    held_still = _share_of_sizes(asked.of(told.held_still))
     if part == "held_still":
-        return Scores(held_still[:, None], meaning=HELD_STILL, warnings=warnings)
-    shapley = torch.einsum("bpt,p->bt", told.shapley, question.selection.weights)
+        return Scores(of_outputs(held_still[:, :, None]), meaning=HELD_STILL, warnings=warnings)
+    shapley = asked.of(told.shapley)
     mean = (_share_of_sizes(shapley) + held_still) / 2
-    return Scores(mean[:, None], warnings=warnings, notes=_notes(told, _standard_errors(shares, told, shapley)))
+    notes = _notes(told, _standard_errors(shares, told, shapley[:, 0]))
+    return Scores(of_outputs(mean[:, :, None]), warnings=warnings, notes=notes)
 
 
 def amortised_shapley(question: Question, *, probes: TrainedShares | str | Path | None = None) -> Scores:
@@ -63,28 +66,56 @@ def amortised_shapley(question: Question, *, probes: TrainedShares | str | Path 
     Args:
         probes: a trained `whence.ShapleyProbes` or the folder of one; by default those that came with the model.
     """
-    shares, told = _told(question, probes)
-    values = torch.einsum("bpt,p->bt", told.shapley, question.selection.weights)
+    shares, told, asked = _told(question, probes)
+    values = asked.of(told.shapley)
+    errors = torch.stack([_standard_errors(shares, told, each) for each in values.unbind(dim=1)], dim=1)
     return Scores(
-        values[:, None],
-        standard_errors=_standard_errors(shares, told, values)[:, None],
+        of_outputs(values[:, :, None]),
+        standard_errors=of_outputs(errors[:, :, None]),
         meaning=SHAPLEY,
         warnings=shares.familiar.warnings(question.inputs, question.states.hidden[-1].detach()),
     )
 
 
-def _told(question: Question, probes: TrainedShares | str | Path | None) -> tuple[ModelShares, Learned]:
-    check_one_answer(question.model)
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What a network is asked: the parts of a selection, and how much each counts in each output."""
+
+    selection: Selection
+    weights: Float[Tensor, "output part"]
+
+    @classmethod
+    def of_question(cls, question: Question) -> _Asked:
+        """The target; and, where the tokens of a response are outputs of their own, each of them as a further part."""
+        selection = question.selection
+        if selection.n_outputs == 1:
+            return cls(selection, selection.weights[None])
+        whole = torch.ones_like(selection.indices[:, :, :, 0], dtype=torch.bool)
+        whole = whole if selection.counted is None else selection.counted
+        alone = torch.eye(whole.shape[2], dtype=torch.bool, device=whole.device) & whole
+        indices = selection.indices.expand(-1, 1 + whole.shape[2], -1, -1)
+        weights = torch.eye(1 + whole.shape[2], device=whole.device)
+        parts = replace(
+            selection, indices=indices, counted=torch.cat([whole, alone], dim=1), weights=weights[0], each=False
+        )
+        return cls(parts, weights)
+
+    def of(self, values: Float[Tensor, "batch part token"]) -> Float[Tensor, "batch output token"]:
+        return torch.einsum("bpt,op->bot", values, self.weights)
+
+
+def _told(question: Question, probes: TrainedShares | str | Path | None) -> tuple[ModelShares, Learned, _Asked]:
     shares = _shares(question, probes)
     if question.selection.scale != shares.scale:
-        mine, asked = (scale.replace("_", " ") for scale in (shares.scale, question.selection.scale))
+        mine, other = (scale.replace("_", " ") for scale in (shares.scale, question.selection.scale))
         raise UsageError(
-            f"these probes tell shares of the {mine}, not of the {asked}",
+            f"these probes tell shares of the {mine}, not of the {other}",
             f"give scale={shares.scale!r}, or fit probes with scale={question.selection.scale!r}",
         )
-    told = shares.told(question.model, question.inputs, question.states, question.selection, question.batch_tokens)
+    asked = _Asked.of_question(question)
+    told = shares.told(question.model, question.inputs, question.states, asked.selection, question.batch_tokens)
     question.forwards += told.passes
-    return shares, told
+    return shares, told, asked
 
 
 def _standard_errors(
@@ -94,7 +125,7 @@ def _standard_errors(
     return players.spread(shares.errors.of(players.sums(values), players.there))
 
 
-def _share_of_sizes(values: Float[Tensor, "batch token"]) -> Float[Tensor, "batch token"]:
+def _share_of_sizes(values: Float[Tensor, "batch output token"]) -> Float[Tensor, "batch output token"]:
     return values / values.abs().sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
 
 
@@ -166,10 +197,12 @@ METHOD = Method(
         high=1.0,
     ),
     needs=("trained probes",),
-    cost="1 forward, 2 for the first text of its length",
+    cost="1 forward, 2 for the first text of its length and for a response",
     only_there=True,
     scale=None,
+    tells_outputs=True,
 )
 AMORTISED_SHAPLEY = Method(
-    amortised_shapley, SHAPLEY, needs=("trained probes",), cost=METHOD.cost, only_there=True, scale=None, linear=True
-)
+    amortised_shapley, SHAPLEY, needs=("trained probes",), cost=METHOD.cost, only_there=True, scale=None, linear=True,
+    tells_outputs=True,
+)  # fmt: skip

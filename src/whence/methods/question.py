@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +23,7 @@ from whence.explanation import Layer, Meaning, Scale
 from whence.methods.gradient_check import check_gradient, is_checked
 from whence.models.batching import computed_again, micro_batches, reads_padding
 from whence.models.inputs import Inputs
-from whence.models.layered import LayeredModel, States
+from whence.models.layered import LayeredModel, Layers, States
 from whence.selection import Selection
 from whence.units import Units
 
@@ -75,7 +75,8 @@ class Method:
     `needs` may be given as one text with commas and is a tuple afterwards. A method that needs "gradients" gets states
     whose graph leads back to the word embeddings, unless it says `differentiable=False`: those that take gradients by
     resuming the model alone save that graph. `layers` is where the method looks if the user does not say: "embeddings",
-    "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all), and, with `only_there`, nowhere else.
+    "all" (0 … L), "blocks" (1 … L) or "everywhere" (the embeddings and all), and, with `only_there`, nowhere else; of a
+    method whose options say where, `layers_by` tells it of the model and these.
     `scale` is the unit of the target if the user does not say; None: probability where the model decides. `within`
     makes, of the model's module, the context in which its states are taken, where that is not an ordinary pass. A
     `one_by_one` method magnifies rounding, which depends on what else is in a batch: it gets one text at a time, in
@@ -91,6 +92,7 @@ class Method:
     needs: str | tuple[str, ...]
     cost: str
     layers: str = "embeddings"
+    layers_by: Callable[[LayeredModel, Mapping[str, Any]], Layers] | None = None
     only_there: bool = False
     scale: Scale | None = "logit"
     scale_of_next_token: Scale | None = None

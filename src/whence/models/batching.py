@@ -12,11 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from whence.errors import InputError
-from whence.models.inputs import Encoding, Inputs, collate
+from whence.models.inputs import Encoding, Ids, Inputs, Prompt, collate
 from whence.models.layered import LayeredModel
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts (question and context, premise and hypothesis)."""
+Asked = Text | tuple[Prompt, str | Ids]
+"""A text, or a prompt with what a decoder wrote after it."""
 Item = TypeVar("Item")
 Within = Callable[[nn.Module], AbstractContextManager[Any]]
 """Of a model's module, the context in which a pass is run that is no ordinary one."""
@@ -27,7 +29,12 @@ _READS_PADDING: WeakKeyDictionary[LayeredModel, bool] = WeakKeyDictionary()
 
 
 def encode(model: LayeredModel, text: Any, index: int) -> Encoding:
-    """The text at `index` of a list as the model reads it; an empty one is an error."""
+    """The text at `index` of a list as the model reads it; an empty one is an error.
+
+    Where a model is asked about responses, a text is a prompt with its response.
+    """
+    if model.reading.responds and isinstance(text, tuple) and len(text) == 2:
+        return model.encode_response(*text)
     return _not_empty(model.encode(*_with_pair(text, index)), index)
 
 

@@ -168,6 +168,11 @@ class Inputs:
         counts = torch.tensor([len(encoding.response) for encoding in self.encodings], device=self.ids.device)
         return torch.arange(self.read_at.shape[-1], device=self.ids.device) < counts[:, None]
 
+    @property
+    def counted(self) -> Bool[Tensor, "batch place"]:
+        """Which of the places where an output is read count: all real tokens, or those of a response, each once."""
+        return self.mask if self.read_at is None or self.read_at.ndim == 1 else self.read_once
+
     def rows(self, rows: Int[Tensor, " row"], numbers: Sequence[int] | None = None) -> Inputs:
         """The given rows, in that order, repeats allowed, without padding that none of them needs.
 

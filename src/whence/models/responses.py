@@ -7,9 +7,10 @@ silently change tokens.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
+from itertools import takewhile
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from whence.errors import InputError, ModelError, UsageError
-from whence.models.batching import usual_batch_tokens
+from whence.models.batching import micro_batches, usual_batch_tokens
 from whence.models.deletion import Deletion
 from whence.models.inputs import Encoding, Ids, Prompt
 from whence.models.layered import LayeredModel
@@ -57,6 +58,13 @@ def responding(model: LayeredModel) -> LayeredModel:
     return _RESPONDING[model]
 
 
+def asked_view(model: LayeredModel, texts: Iterable[Any], responses: Any) -> LayeredModel:
+    """The model as it is asked about these texts: about responses if some are given or wanted, or the texts are chats;
+    else as it is."""
+    asks = responses is not UNASKED or model.reading.responds or any(is_chat(text) for text in texts)
+    return responding(model) if asks else model
+
+
 def generate(
     model: LayeredModel,
     prompt: Ids,
@@ -74,17 +82,37 @@ def generate(
         sample: draw from what the model holds likely, by the config's temperature and the like; else the likeliest.
         seed: makes a draw repeatable.
     """
+    return _written_after(model, [prompt], max_new_tokens, sample, seed)[0]
+
+
+def generate_each(
+    model: LayeredModel, prompts: Sequence[Ids], *, max_new_tokens: int = MAX_NEW_TOKENS, seed: int = 0
+) -> list[list[int]]:
+    """The likeliest continuation of each prompt. Prompts of one length go together, so that none is ever padded."""
+    found: dict[int, list[int]] = {}
+    order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+    size = lambda index: len(prompts[index]) + max_new_tokens  # noqa: E731
+    for batch in micro_batches(order, size, usual_batch_tokens(model), equal=True):
+        some = [prompts[index] for index in batch]
+        found |= zip(batch, _written_after(model, some, max_new_tokens, sample=False, seed=seed), strict=True)
+    return [found[index] for index in range(len(prompts))]
+
+
+def _written_after(
+    model: LayeredModel, prompts: Sequence[Ids], max_new_tokens: int, sample: bool, seed: int
+) -> list[list[int]]:
+    """What the model writes after prompts of one length."""
     if max_new_tokens < 1:
         raise UsageError(f"max_new_tokens must be a number of at least 1, got {max_new_tokens!r}", "give 64")
     module: Any = model.module
     if not hasattr(module, "generate"):
         raise ModelError(f"{model.record.id} cannot write", "load a decoder of transformers, or give response=")
     starts: Ids = getattr(model.tokenizer, "starts", ())  # an encoder–decoder's page holds these and not the prompt
-    before = len(starts) if model.encoder_decoder else len(prompt)
+    before = len(starts) if model.encoder_decoder else len(prompts[0])
     longest = getattr(model.tokenizer, "longest", before + max_new_tokens)
     if before >= longest:
         raise InputError(
-            f"the prompt takes {len(prompt)} tokens, the model reads {longest}: none is left for a response",
+            f"the prompt takes {before} tokens, the model reads {longest}: none is left for a response",
             "shorten the prompt",
         )
     config = copy.deepcopy(module.generation_config)
@@ -99,17 +127,14 @@ def generate(
         for name in ("temperature", "top_p", "top_k", "min_p", "typical_p"):
             setattr(config, name, None)
     if config.pad_token_id is None:
-        config.pad_token_id = 0  # one prompt is never padded, but a warning would be printed
-    ids = torch.tensor([list(prompt)], device=model.device)
+        config.pad_token_id = 0  # stands only behind the end of a response, but a warning would be printed
+    ids = torch.tensor([list(prompt) for prompt in prompts], device=model.device)
     devices = [model.device] if model.device.type == "cuda" else []
     with model.held(), torch.inference_mode(), torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         found = module.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)
-    written: list[int] = found[0, before:].tolist()
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-    while written and written[-1] in ends:
-        written.pop()
-    return written
+    return [list(takewhile(lambda number: number not in ends, row)) for row in found[:, before:].tolist()]
 
 
 def is_ids_or_messages(value: object) -> bool:
@@ -123,39 +148,53 @@ def is_chat(value: object) -> bool:
     return is_ids_or_messages(value) and isinstance(value, Sequence) and isinstance(value[0], Mapping)
 
 
-def answered_each(
+def with_responses(
     model: LayeredModel, prompts: Sequence[Any], responses: Any, max_new_tokens: int, seed: int
-) -> list[Encoding]:
+) -> list[tuple[Prompt, str | Ids]]:
     """Prompts with their responses, one each, or None for what the model writes itself; a prompt may also come as a
     pair with its response."""
     given = [responses] * len(prompts) if responses is None or responses is UNASKED else list(responses)
     if isinstance(responses, str) or len(given) != len(prompts):
         raise UsageError(f"{len(prompts)} prompts have not one response each", "give a list of responses, or None")
-    found = []
+    found: list[tuple[Prompt, Any]] = []
     for prompt, response in zip(prompts, given, strict=True):
         prompt, response = prompt if isinstance(prompt, tuple) else (prompt, response)
         if response is UNASKED and is_chat(prompt) and prompt[-1].get("role") == "assistant":
             prompt, response = prompt[:-1], prompt[-1].get("content") or ""  # the chat as it went
-        asked = None if response is UNASKED else response
-        found.append(answered(model, prompt, asked, max_new_tokens=max_new_tokens, seed=seed))
+        found.append((prompt, None if response is UNASKED else response))
+    unanswered = [index for index, (_, response) in enumerate(found) if response is None]
+    before = [_whole_prompt(model, found[index][0]) for index in unanswered]
+    written_each = generate_each(model, before, max_new_tokens=max_new_tokens, seed=seed)
+    for index, written in zip(unanswered, written_each, strict=True):
+        if not written:
+            raise InputError("the model answers with nothing: it ends its response at once", "give a response yourself")
+        found[index] = (found[index][0], written)
     return found
+
+
+def _whole_prompt(model: LayeredModel, prompt: Prompt) -> list[int]:
+    before = model.encode_prompt(prompt)
+    if before.cut:
+        raise InputError(
+            f"the prompt takes {len(before) + before.cut} tokens, the model reads {len(before)}",
+            "shorten it: what is answered is never cut",
+        )
+    return before.ids
+
+
+def answered_each(
+    model: LayeredModel, prompts: Sequence[Any], responses: Any, max_new_tokens: int, seed: int
+) -> list[Encoding]:
+    """Prompts with their responses as the model reads them; see `with_responses`."""
+    pairs = with_responses(model, prompts, responses, max_new_tokens, seed)
+    return [model.encode_response(prompt, response) for prompt, response in pairs]
 
 
 def answered(
     model: LayeredModel, prompt: Prompt, response: str | Ids | None, *, max_new_tokens: int, seed: int
 ) -> Encoding:
     """A prompt with its response; None: with what the model writes itself."""
-    if response is None:
-        before = model.encode_prompt(prompt)
-        if before.cut:
-            raise InputError(
-                f"the prompt takes {len(before) + before.cut} tokens, the model reads {len(before)}",
-                "shorten it: what is answered is never cut",
-            )
-        response = generate(model, before.ids, max_new_tokens=max_new_tokens, seed=seed)
-        if not response:
-            raise InputError("the model answers with nothing: it ends its response at once", "give a response yourself")
-    return model.encode_response(prompt, response)
+    return answered_each(model, [prompt], [response], max_new_tokens, seed)[0]
 
 
 def log_probabilities_without(

@@ -110,6 +110,11 @@ class ModelProbes:
     def kind(self) -> Kind:
         return self.probes.kind
 
+    def layers(self, model: LayeredModel) -> tuple[Layer, ...]:
+        """Where the model's probes look."""
+        self.owner.check(model)
+        return self.probes.layers
+
     def keep_probabilities(
         self, model: LayeredModel, inputs: Inputs, states: States, layers: Sequence[Layer]
     ) -> Float[Tensor, "batch layer token"]:
@@ -143,8 +148,8 @@ class ModelProbes:
 
 
 def maskable(inputs: Inputs, special: bool) -> Bool[Tensor, "batch token"]:
-    """The tokens that gates act on: all real ones, or only those of the text itself."""
-    return inputs.mask if special else inputs.mask & ~inputs.special
+    """The tokens that gates act on: all real ones, or only those of the text itself; never those of a response."""
+    return inputs.mask & ~inputs.response if special else inputs.mask & ~inputs.special
 
 
 def embedded_folder(name: str, kind: str) -> Path:

@@ -20,6 +20,7 @@ from whence.probes.owner import Owner
 from whence.probes.shares import Shares
 from whence.probes.token_game import BatchPlayers, Nobody
 from whence.selection import Selection
+from whence.tasks.response import Response
 from whence.units import UnitName
 
 if TYPE_CHECKING:
@@ -135,17 +136,29 @@ class ModelShares:
     ) -> Learned:
         """Each token's part in each part of the target; those that are no players have none."""
         self.owner.check(model)
+        self._check_answer(model)
         network = self.network.to(model.device)
         players = BatchPlayers.of(inputs, self.units)
         with torch.no_grad():
-            raw = network(
-                {layer: states.at(layer).detach().float() for layer in network.layers},
-                inputs.mask, selection.indices, label_words(model, network, selection),
-            )  # fmt: skip
+            raw = raw_shares(model, network, inputs, states, selection)
             nobody, passes = self.nobody.earned(model, inputs, selection, players, batch_tokens)
             everybody = selection.parts(states.logits.detach(), inputs.mask)
             shapley = players.efficient(raw[0], everybody - nobody)
         return Learned(shapley, torch.where(players.free[:, None], raw[1], 0.0), players, passes)
+
+    def _check_answer(self, model: LayeredModel) -> None:
+        """Refuse whole responses if one answer was learnt, and one answer if responses were."""
+        learnt = self.owner.record.task == Response.task
+        if model.reading.responds and not learnt:
+            raise UsageError(
+                "these probes were trained on one answer, not on all the tokens of a response",
+                "fit probes with responses=, or explain the response by shapley or leave_one_out",
+            )
+        if learnt and not model.reading.responds:
+            raise UsageError(
+                "these probes were trained on responses, not on the next token",
+                "give response= (None: the model writes one), or fit probes without responses",
+            )
 
     @classmethod
     def load(cls, folder: str | Path) -> ModelShares:
@@ -186,16 +199,26 @@ class ModelShares:
         return Contents(weights, self.owner, {**config, **more})
 
 
-def check_one_answer(model: LayeredModel) -> None:
-    """Refuse whole responses: these probes read one answer at one place, not as many as a response has tokens."""
-    if model.reading.responds:
-        raise UsageError(
-            "amortised Shapley values are told of one answer, not of all the tokens of a response",
-            "explain the response by shapley or leave_one_out, with larger units if it is long",
-        )
+def raw_shares(
+    model: LayeredModel, network: Shares, inputs: Inputs, states: States, selection: Selection
+) -> Float[Tensor, "2 batch part token"]:
+    """What the network says of each token's part in each part of the target, before anything must add up."""
+    read = {layer: states.at(layer).detach().float() for layer in network.layers}
+    words = _label_words(model, network, selection)
+    found: Tensor = network(read, inputs.mask, _where_read(inputs, selection), words, selection.counted)
+    return found
 
 
-def label_words(
+def _where_read(inputs: Inputs, selection: Selection) -> Int[Tensor, "batch part index 2"]:
+    """The tokens and labels of a target; a token of a response stands where it is read off, at the one before it."""
+    if inputs.read_at is None or inputs.read_at.ndim == 1:
+        return selection.indices
+    numbers, labels = selection.indices.unbind(dim=-1)
+    places = inputs.read_at.gather(1, numbers.flatten(1)).reshape(numbers.shape)
+    return torch.stack([places, labels], dim=-1)
+
+
+def _label_words(
     model: LayeredModel, network: Shares, selection: Selection
 ) -> Float[Tensor, "batch part index embedding"] | None:
     """The embeddings of the labels asked about, where these are words."""

@@ -31,7 +31,8 @@ class Shares(nn.Module):
         width: features of a token inside the network.
         n_blocks: transformer blocks; none: each token is judged by its own states alone.
         n_labels: classes of the model; None: labels are words, read by their embedding.
-        by_token: whether a target stands at a token (a tag, an end of an answer) and is read by its state.
+        by_token: whether a target stands at a token (a tag, an end of an answer, a word of a response) and is read by
+            its state.
     """
 
     def __init__(
@@ -60,10 +61,12 @@ class Shares(nn.Module):
         mask: Bool[Tensor, "batch token"],
         targets: Int[Tensor, "batch target index 2"],
         words: Float[Tensor, "batch target index _"] | None,
+        counted: Bool[Tensor, "batch target index"] | None = None,
     ) -> Float[Tensor, "output batch target token"]:
         """Each token's share of each target, which is a sum over some (token, label) of the model's output.
 
-        `words` are the embeddings of the labels, where these are words.
+        `words` are the embeddings of the labels, where these are words; of targets that have fewer of them than others,
+        only some are `counted`.
         """
         read = [states[layer] for layer in self.layers]
         if len({state.shape[-1] for state in read}) == 1:
@@ -79,6 +82,8 @@ class Shares(nn.Module):
         if self.by_token:
             rows = torch.arange(len(mask), device=mask.device)[:, None, None]
             asked = asked + self.at(_normed(read[-1][rows, targets[..., 0]]))
+        if counted is not None:
+            asked = asked * counted[..., None]
         asked = asked.sum(dim=2).unflatten(-1, (len(OUTPUTS), self.width))
         return torch.einsum("bnok,btok->obtn", told, asked)
 

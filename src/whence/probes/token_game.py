@@ -135,7 +135,8 @@ class Nobody:
     ) -> tuple[Float[Tensor, "batch part"], Int[Tensor, " batch"]]:
         """What each part of each text's target is then, and the passes that each text cost."""
         looks = _looks(inputs, players, model)
-        known = {} if is_changed_on_purpose(model.module) or inputs.reference is not None else self.remembered
+        forgets = is_changed_on_purpose(model.module) or inputs.reference is not None or model.reading.responds
+        known = {} if forgets else self.remembered
         first = {look: row for row, look in reversed(list(enumerate(looks)))}
         new = sorted(row for look, row in first.items() if look not in known)
         found = {looks[row]: logits for row, logits in _empty_logits(model, inputs, new, players, batch_tokens)}
@@ -154,7 +155,7 @@ def _looks(inputs: Inputs, players: BatchPlayers, model: LayeredModel) -> list[b
     kind = f"{model.device} {next(model.stack.embedding.parameters()).dtype}"
     columns = [torch.where(players.free, -1, inputs.ids), *inputs.features.values()]
     if inputs.read_at is not None:
-        columns.append(inputs.read_at[:, None].expand_as(inputs.ids))
+        columns.append(inputs.read_at.reshape(len(inputs), -1)[:, :1].expand_as(inputs.ids))
     if inputs.reference is not None:  # and what it is compared with
         columns.append(torch.arange(len(inputs), device=inputs.ids.device)[:, None].expand_as(inputs.ids))
     table = torch.stack(columns, dim=2).cpu().numpy()

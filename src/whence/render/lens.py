@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.rule import Rule
@@ -17,6 +19,9 @@ from whence.render.terminal_pictures import FOR, SHADES, fitted
 from whence.render.visible import visible
 from whence.render.wording import layer_words, model_words
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
 _NARROWEST, _WIDEST = 8, 14  # columns of a square
 
 
@@ -26,29 +31,29 @@ def lens_view(lens: Lens, *, everything: bool = False) -> RenderableType:
     Args:
         everything: a line for every token, however long the text; otherwise for the first ones.
     """
-    shown = len(lens.tokens) if everything else min(len(lens.tokens), MOST_ROWS)
-    left_out = len(lens.tokens) - shown
-    labels = [token_label(lens.tokens, position, lens.text, lens.pair) for position in range(shown)]
+    positions = _positions(lens)
+    left_out = 0 if everything else max(0, len(positions) - MOST_ROWS)
+    lines = [_line(lens, position) for position in positions[: len(positions) - left_out]]
     trained = "to say the next token" if lens.next_token else "to fill in hidden tokens"
     right = "follows" if lens.next_token else "stands there"
-    said = (
-        f"what the head finds likeliest in the state of each token; it was trained {trained}. "
-        f"{SHADES[1:]} say how likely: up to ¼, ½, ¾, 1; blue where it is the token that {right}"
-    )
+    what = f"what the head finds likeliest in the state of each token; it was trained {trained}"
+    if lens.written is not None:
+        what, right = "what each layer would have written in the place of each token of the response", "was written"
+    said = f"{what}. {SHADES[1:]} say how likely: up to ¼, ½, ¾, 1; blue where it is the token that {right}"
     return Group(
         *warnings_view(lens.warnings),
         Rule(Text("lens", style="bold"), style="dim"),
         Text(),
-        Ranking(lens, labels) if len(lens.layers) == 1 else Squares(lens, labels),
+        Ranking(lens, lines) if len(lens.layers) == 1 else Squares(lens, lines),
         *(
-            [Text(f"  {left_out} of {len(lens.tokens)} lines are not shown; --all-tokens shows them", "yellow")]
+            [Text(f"  {left_out} of {len(positions)} lines are not shown; --all-tokens shows them", "yellow")]
             * bool(left_out)
         ),
         Text(),
         facts_view(
             {
                 "squares": Text(said, style="not dim"),
-                "read ahead" if lens.next_token else "read back": Text(_share_words(lens)),
+                **_shares(lens),
                 "layers": Text(layer_words(lens.layers)),
                 "model": Text(model_words(lens.model)),
                 "head": Text(visible(f"of {lens.head}")),
@@ -58,13 +63,47 @@ def lens_view(lens: Lens, *, everything: bool = False) -> RenderableType:
     )
 
 
-def _share_words(lens: Lens) -> str:
-    found = lens.read_ahead if lens.next_token else lens.read_back
-    if found is None:
-        return ""
-    shares = [f"{share:.0%} at {layer}" for layer, share in zip(lens.layers, found.tolist(), strict=True)]
+@dataclass(frozen=True)
+class Line:
+    """A line of the picture: the position whose state is read, and the token that it is about."""
+
+    position: int
+    label: str
+    special: bool
+
+
+def _positions(lens: Lens) -> range:
+    """Whose states are shown: those of all tokens, or those at which a response is read off."""
+    if lens.written is None:
+        return range(len(lens.tokens))
+    return range(lens.written.positions.start - 1, lens.written.positions.stop - 1)
+
+
+def _line(lens: Lens, position: int) -> Line:
+    about = position if lens.written is None else position + 1
+    # a response counts as special, but here it is what is asked about
+    special = lens.written is None and lens.tokens[position].special
+    return Line(position, token_label(lens.tokens, about, lens.text, lens.pair), special)
+
+
+def _shares(lens: Lens) -> dict[str, Text]:
+    """How often each layer is right, in words."""
+    if lens.written is not None:
+        shares = _listed(lens, lens.written.shares)
+        settled = [layer for layer in lens.written.settled if layer is not None]
+        found = {"written": Text(f"tokens of the response that each layer would have written: {shares}")}
+        if settled:
+            half = sorted(settled, key=lambda layer: -1 if layer == "embeddings" else layer)[(len(settled) - 1) // 2]
+            found["settled"] = Text(f"half of those that the last layer writes stay the likeliest from layer {half} on")
+        return found
+    of_text = lens.read_ahead if lens.next_token else lens.read_back
     what = "says before they come" if lens.next_token else "reads as themselves"
-    return f"tokens of the text that the head {what}: {', '.join(shares)}"
+    told = "" if of_text is None else f"tokens of the text that the head {what}: {_listed(lens, of_text)}"
+    return {"read ahead" if lens.next_token else "read back": Text(told)}
+
+
+def _listed(lens: Lens, shares: Float[np.ndarray, " layer"]) -> str:
+    return ", ".join(f"{share:.0%} at {layer}" for layer, share in zip(lens.layers, shares.tolist(), strict=True))
 
 
 def _tile(lens: Lens, layer: int, position: int, rank: int, width: int) -> Text:
@@ -83,11 +122,11 @@ class Squares:
     """One line per token, one column per layer; layers that do not fit beside each other go below."""
 
     lens: Lens
-    labels: Sequence[str]
+    lines: Sequence[Line]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lens = self.lens
-        label = min(16, max(cell_len(each) for each in [*self.labels, "layer"]))
+        label = min(16, max(cell_len(each) for each in [*(line.label for line in self.lines), "layer"]))
         room = max(_NARROWEST, options.max_width - label - 3)
         fit = min(len(lens.layers), max(1, room // (_NARROWEST + 1)))
         cell = min(_WIDEST, room // fit - 1)
@@ -97,11 +136,11 @@ class Squares:
             if start:
                 yield Text()
             yield Text(f"{'layer':>{label + 2}} {names}", style="dim", no_wrap=True)
-            for position, name in enumerate(self.labels):
-                special = lens.tokens[position].special
-                line = Text("  ", no_wrap=True).append(fitted(name, label), "dim" if special else "bold").append(" ")
+            for each in self.lines:
+                style = "dim" if each.special else "bold"
+                line = Text("  ", no_wrap=True).append(fitted(each.label, label), style).append(" ")
                 for column in columns:
-                    line.append(" ").append_text(_tile(lens, column, position, 0, cell))
+                    line.append(" ").append_text(_tile(lens, column, each.position, 0, cell))
                 yield line
 
 
@@ -110,25 +149,26 @@ class Ranking:
     """One line per token: the words that the head reads at the one layer, likeliest first; what does not fit, below."""
 
     lens: Lens
-    labels: Sequence[str]
+    lines: Sequence[Line]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         lens, n_ranks = self.lens, self.lens.ids.shape[2]
-        label = min(16, max(cell_len(each) for each in [*self.labels, "layer 99"]))
-        sought = [_sought(lens, position) for position in range(len(self.labels))]
+        label = min(16, max(cell_len(each) for each in [*(line.label for line in self.lines), "layer 99"]))
+        sought = [_sought(lens, line.position) for line in self.lines]
         wide = max(8, *map(len, sought))
         word = min(_WIDEST, 1 + max(cell_len(blanks_shown(each)) for top in lens.words[0] for each in top))
         fit = min(n_ranks, max(1, (options.max_width - label - wide - 5) // (word + 7)))
-        header = f"  {f'layer {lens.layers[0]}':<{label}}  {'the next' if lens.next_token else 'itself':<{wide}}"
+        column = "the next" if lens.next_token and lens.written is None else "itself"
+        header = f"  {f'layer {lens.layers[0]}':<{label}}  {column:<{wide}}"
         yield Text(header + "".join(f"  {rank + 1:<{word + 5}}" for rank in range(fit)), style="dim", no_wrap=True)
-        for position, name in enumerate(self.labels):
+        for each, told in zip(self.lines, sought, strict=True):
             for start in range(0, n_ranks, fit):
                 line = Text("  ", no_wrap=True)
-                line.append(fitted("" if start else name, label), "dim" if lens.tokens[position].special else "bold")
-                line.append(f"  {'' if start else sought[position]:<{wide}}", "dim")
+                line.append(fitted("" if start else each.label, label), "dim" if each.special else "bold")
+                line.append(f"  {'' if start else told:<{wide}}", "dim")
                 for rank in range(start, min(start + fit, n_ranks)):
-                    line.append("  ").append_text(_tile(lens, 0, position, rank, word))
-                    line.append(f" {lens.probabilities[0, position, rank]:>4.0%}", "dim")
+                    line.append("  ").append_text(_tile(lens, 0, each.position, rank, word))
+                    line.append(f" {lens.probabilities[0, each.position, rank]:>4.0%}", "dim")
                 yield line
 
 

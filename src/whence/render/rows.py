@@ -138,10 +138,8 @@ def token_label(tokens: Sequence[Token], position: int, text: str, pair: str | N
     """A token as the user wrote it; "…" before it says that it goes on with the word before."""
     token = tokens[position]
     piece = (text if token.segment == 0 else pair or "")[token.start : token.end]
-    if token.special:
-        return visible(token.text)
-    if not piece:
-        return blanks_shown(token.text.translate(_MARKS))
+    if not piece:  # the tokenizer added it
+        return visible(token.text) if token.special else blanks_shown(token.text.translate(_MARKS))
     before = tokens[position - 1] if position else None
     goes_on = (
         before is not None and token.word is not None and (before.segment, before.word) == (token.segment, token.word)

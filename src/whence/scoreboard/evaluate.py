@@ -17,11 +17,12 @@ from whence.errors import InputError, UsageError, WhenceWarning
 from whence.explanation import Explanation, Meaning
 from whence.methods.options import at_least, check_seed
 from whence.metrics.table import Metric, chosen_metrics
-from whence.models.batching import Text, encode, usual_batch_tokens
+from whence.models.batching import Asked, encode, usual_batch_tokens
 from whence.models.fingerprint import weights_key
 from whence.models.hiding import Hide, Hiding
-from whence.models.inputs import Encoding
+from whence.models.inputs import Encoding, Ids, Messages
 from whence.models.layered import LayeredModel
+from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked, asked_view, responding, with_responses
 from whence.progress import Progress, reporter
 from whence.scoreboard.additivity import additivity
 from whence.scoreboard.board import Entry, JudgedText, Scoreboard, curve_points
@@ -49,15 +50,16 @@ FEWEST_TO_SHARE = 10  # with fewer texts none is set aside for choosing layers
 
 def evaluate(
     model: LayeredModel,
-    texts: Iterable[Text],
+    texts: Iterable[Asked | Messages],
     labels: Sequence[str | int] | None = None,
     *,
+    responses: Sequence[str | Ids] | Unasked | None = UNASKED,
     methods: Methods | None = None,
     metrics: Iterable[str | Metric | Callable[[Any], float]] | None = None,
     explanations: Mapping[str, Sequence[Explanation]] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     layer: LayerChoice = "best",
-    held_out: Sequence[Text] | None = None,
+    held_out: Sequence[Asked] | None = None,
     limit: int | None = None,
     rationales: Sequence[Rationale | None] | None = None,
     checkpoints: Sequence[LayeredModel] = (),
@@ -71,6 +73,7 @@ def evaluate(
     folder: str | Path | None = None,
     progress: Progress = None,
     announce: Callable[[str], None] | None = None,
+    max_new_tokens: int = MAX_NEW_TOKENS,
 ) -> Scoreboard:
     """Tell which explanation to believe, for this model, on these texts.
 
@@ -87,13 +90,18 @@ def evaluate(
         model: what `whence.load` gives. It is left as it was.
         texts: some hundred texts, or pairs, of the kind that the model is used on.
         labels: gold labels by name or id, for accuracy under masking; nothing else needs them.
+        responses: what a decoder wrote after each text, as texts or as token ids; None: it writes them now, the
+            likeliest token each time. What is explained is then the response (Σ log p), and what games measure is the
+            geometric mean of its tokens' probabilities; the model says the same as long as it would write the same.
+            Unless responses are asked for, a text's next token is explained; chats are always answered.
         methods: names from `whence methods` or your own; by default every method that the model allows.
         metrics: names or groups from `whence.metrics.table.METRICS` (by default all), or metrics of your own.
         explanations: from elsewhere, by name, one per text each (see `Explanation.from_scores`).
         options: options of methods, by the method's name.
         layer: "best" judges a method of several layers at the one that does best on held-out texts; "each" at each of
             them; else at this layer.
-        held_out: texts to choose layers on; by default every fifth text, at most 64, which is then not judged.
+        held_out: texts to choose layers on (with responses: prompts, or pairs of a prompt and a response); by default
+            every fifth text, at most 64, which is then not judged.
         limit: judge at most so many of the texts.
         rationales: for each text the spans of characters that people marked, or None.
         checkpoints: the same model trained anew, for stability over retraining.
@@ -112,6 +120,7 @@ def evaluate(
             then as they go on.
         announce: called, before work starts, with a sentence on what the board will cost; by default a warning says
             so where it takes more than five minutes on a CPU. Fewer than 30 texts are not worth the reckoning.
+        max_new_tokens: how much the model writes at most, where it writes the responses.
     """
     started = time.perf_counter()
     wanted = chosen_metrics(metrics)
@@ -125,6 +134,11 @@ def evaluate(
             raise UsageError(f"{len(column)} {name} for {len(given)} texts", "give one per text")
     if not model.reading.decides:
         raise UsageError("the model gives a plain number, so it takes no decision to explain", "give a classifier")
+    model = asked_view(model, given, responses)
+    if model.reading.responds:
+        checkpoints = [responding(each) for each in checkpoints]
+        given = with_responses(model, given, responses, max_new_tokens, seed)
+        held_out = None if held_out is None else with_responses(model, held_out, UNASKED, max_new_tokens, seed)
     hiding = Hiding.of(model, hide)
     encodings = [encode(model, text, index) for index, text in enumerate(given)]
     samples, typical = _samples(encodings)
@@ -155,7 +169,8 @@ def evaluate(
         held = [encode(model, text, index) for index, text in enumerate(choosing)]
         before = replace(trial, texts=choosing, encodings=held, gold=None)
         said = explain_quietly(model, trial.texts, Entrant(RANDOM, "control", RANDOM), seed=seed, batch_tokens=tokens)
-        targets = None if model.reading.per_token else [explanation.prediction.index for explanation in said]
+        whole = model.reading.per_token or model.reading.responds  # then no label says what is explained
+        targets = None if whole else [explanation.prediction.index for explanation in said]
         marks = None if rationales is None else [rationales[index] for index in judged]
         share = marked_share(said, marks)
         second = second_hiding(model, second_hide, hiding)
@@ -188,7 +203,8 @@ def evaluate(
             step.run(findings, step.key)
     settings = {
         "hide": hiding.told, "second_hide": None if second is None else second.told, "beam": width, "budget": budget,
-        "seed": seed, "seeds": seeds, "layer": layer, "target": "predicted", "n_held_out": len(choosing),
+        "seed": seed, "seeds": seeds, "layer": layer,
+        "target": "response" if model.reading.responds else "predicted", "n_held_out": len(choosing),
         **({} if share is None else {"marked_share": share}),
         **({} if passes is None else {"planned_passes": round(passes)}),
     }  # fmt: skip
@@ -244,7 +260,7 @@ def _announce(estimate: Estimate, budget: Budget, announce: Callable[[str], None
         warnings.warn(estimate.sentence(budget), WhenceWarning, stacklevel=3)
 
 
-def _texts(texts: Iterable[Text]) -> list[Text]:
+def _texts(texts: Iterable[Any]) -> list[Any]:
     if isinstance(texts, (str, tuple)) or not isinstance(texts, Iterable):
         raise InputError(f"texts is {type(texts).__name__}, not several texts", "give a list of strings or of pairs")
     given = list(texts)

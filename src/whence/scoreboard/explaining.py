@@ -12,7 +12,7 @@ import numpy as np
 from whence.errors import UsageError, WhenceWarning
 from whence.explanation import Explanation
 from whence.methods.explain import explain
-from whence.models.batching import Text
+from whence.models.batching import Asked
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 from whence.scoreboard.memory import peak_memory
@@ -50,7 +50,7 @@ class Scored:
 
 def explain_quietly(
     model: LayeredModel,
-    texts: Sequence[Text],
+    texts: Sequence[Asked],
     entrant: Entrant,
     *,
     seed: int,
@@ -64,10 +64,11 @@ def explain_quietly(
     found: dict[int, Explanation] = {}
     for target in dict.fromkeys(wanted):
         indices = [index for index, each in enumerate(wanted) if each == target]
+        some: list[Any] = [texts[index] for index in indices]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WhenceWarning)
             explained = explain(
-                model, [texts[index] for index in indices], entrant.method,
+                model, some, entrant.method,
                 **{"layers": entrant.layers, **settings, **entrant.options},
                 target=target, seed=seed, batch_tokens=batch_tokens,
             )  # fmt: skip

@@ -11,7 +11,7 @@ from whence.explanation import Explanation, Layer, Meaning
 from whence.methods import METHODS
 from whence.methods.names import method_named
 from whence.methods.question import Method
-from whence.models.batching import Text
+from whence.models.batching import Asked
 from whence.models.layered import LayeredModel
 from whence.scoreboard.budget import Budget, extrapolated, spending
 from whence.scoreboard.controls import RANDOM, SINGLE_EFFECTS
@@ -44,7 +44,7 @@ def plan(
     explanations: Mapping[str, Sequence[Explanation]],
     options: Mapping[str, Mapping[str, Any]],
     layer: LayerChoice,
-    samples: Sequence[Text],
+    samples: Sequence[Asked],
     n_texts: int,
     typical: float,
     budget: Budget,
@@ -66,7 +66,7 @@ def plan(
             continue
         called, settings = spending(name, method, options.get(name, {}), budget)
         try:
-            entrant = Entrant(called, "method", _of_many_texts(method), settings)
+            entrant = Entrant(called, "method", _as_judged(method, responds=model.reading.responds), settings)
             tried = [_tried(model, entrant, layer, text) for text in samples]
         except WhenceError as error:
             if methods is not None:
@@ -109,14 +109,17 @@ def _named(methods: Methods) -> dict[str, str | Method]:
     return found
 
 
-def _of_many_texts(method: str | Method) -> str | Method:
+def _as_judged(method: str | Method, *, responds: bool) -> str | Method:
     """Methods that explain takes one text at a time take many here: the board's "change in company" tells what that
-    does to their scores, and none is believed that it changes."""
-    found = method_named(method).method
-    return replace(found, one_by_one=False) if found.one_by_one else method
+    does to their scores, and none is believed that it changes. Of a response only the whole is asked about."""
+    _, found, preset = method_named(method)
+    whole = responds and preset is None and found.tells_outputs
+    if not (found.one_by_one or whole):
+        return method
+    return replace(found, one_by_one=False, tells_outputs=found.tells_outputs and not whole)
 
 
-def _tried(model: LayeredModel, entrant: Entrant, layer: LayerChoice, text: Text) -> Explanation:
+def _tried(model: LayeredModel, entrant: Entrant, layer: LayerChoice, text: Asked) -> Explanation:
     """One explanation, which shows whether the method works here, and at which layers it looks."""
     chosen = None if layer == "best" or layer == "each" else (layer,)
     return explain_quietly(model, [text], entrant, seed=0, layers=chosen, batch_tokens=2_048)[0]

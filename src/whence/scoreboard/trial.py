@@ -12,7 +12,7 @@ import numpy as np
 from whence.explanation import Explanation, Layer
 from whence.methods.question import Method
 from whence.metrics.answered import AnsweredText
-from whence.models.batching import Text
+from whence.models.batching import Asked
 from whence.models.hiding import Hiding
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
@@ -64,7 +64,7 @@ class Trial:
     """The model, the texts as it reads them and what people say of them, and the settings of a run."""
 
     model: LayeredModel
-    texts: Sequence[Text]
+    texts: Sequence[Asked]
     encodings: Sequence[Encoding]
     gold: Sequence[int] | None
     hiding: Hiding

@@ -93,13 +93,22 @@ class Reading(ABC):
             raise UsageError("this model's output is a plain number, not a probability", "use scale='logit'")
         return logits.float().log_softmax(dim=-1)
 
+    def likelihood(
+        self, log_probability: Float[Tensor, " batch"], texts: Sequence[EncodedText]
+    ) -> Float[Tensor, " batch"]:
+        """What games measure, from 0 to 1, of answers with these log-probabilities: their probabilities."""
+        return log_probability.exp()
+
     def divergence(
         self,
         original: Float[Tensor, "batch *token label"],
         changed: Float[Tensor, "batch *token label"],
         mask: Bool[Tensor, "batch token"],
     ) -> Float[Tensor, " batch"]:
-        """How far each text's output has moved, in float32: KL(original || changed), or a number's squared distance."""
+        """How far each text's output has moved, in float32: KL(original || changed), or a number's squared distance.
+
+        `mask` marks the places that count, where there are several: see `Inputs.counted`.
+        """
         if not self.decides:
             return (original.float() - changed.float()).square().sum(dim=-1)
         return label_divergence(original, changed)

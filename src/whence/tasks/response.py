@@ -50,14 +50,22 @@ class Response(Reading):
         said = (text.pair or "")[tokens[chosen[0]].start : tokens[chosen[-1]].end].strip()
         return Part(tuple((i, tokens[i].id) for i in chosen), said or tokens[chosen[0]].text)
 
+    def likelihood(
+        self, log_probability: Float[Tensor, " batch"], texts: Sequence[EncodedText]
+    ) -> Float[Tensor, " batch"]:
+        """The geometric mean of the tokens' probabilities, exp(Σ log p / n): what is explained, Σ log p, on a scale
+        from 0 to 1 that a long response does not shrink."""
+        counts = torch.tensor([len(response_tokens(text)) for text in texts], device=log_probability.device)
+        return (log_probability / counts).exp()
+
     def divergence(
         self,
         original: Float[Tensor, "batch *token label"],
         changed: Float[Tensor, "batch *token label"],
         mask: Bool[Tensor, "batch token"],
     ) -> Float[Tensor, " batch"]:
-        """The mean over the response's tokens."""
-        return label_divergence(original, changed).mean(dim=-1)
+        """The mean over the response's tokens, which `mask` marks."""
+        return _mean(label_divergence(original, changed), mask)
 
     def agreement(
         self,
@@ -65,8 +73,8 @@ class Response(Reading):
         changed: Float[Tensor, "batch *token label"],
         mask: Bool[Tensor, "batch token"],
     ) -> Float[Tensor, " batch"]:
-        """The share of tokens after which the model would still write the same one."""
-        return same_label(original, changed).mean(dim=-1)
+        """The share of tokens in whose place the model would still write the same one."""
+        return _mean(same_label(original, changed), mask)
 
     def answers(
         self,
@@ -83,6 +91,12 @@ class Response(Reading):
             found = (found * 1_000_003 + column) % (2**31 - 1)  # two of a billion are taken for the same by chance
         return found[:, None]
 
+    def gold(self, labels: Sequence[str | int]) -> list[int]:
+        raise UsageError(
+            "a response has no gold label: it is held to what was written",
+            "leave out labels=, and give the right answers as responses= to ask what they rest on",
+        )
+
     def prediction(
         self,
         logits: Float[Tensor, "token label"],
@@ -91,10 +105,14 @@ class Response(Reading):
     ) -> Prediction:
         """The response, with the probability of writing all of it."""
         assert log_probabilities is not None
-        ids = torch.tensor([token.id for token in response_tokens(text)])
+        ids = torch.tensor([token.id for token in response_tokens(text)], device=log_probabilities.device)
         chance = float(log_probabilities[: len(ids)].gather(1, ids[:, None]).sum().exp())
         written = (text.pair or "").strip()
         return Prediction(written, int(ids[0]), chance, {written: chance})
+
+
+def _mean(values: Float[Tensor, "batch read"], mask: Bool[Tensor, "batch read"]) -> Float[Tensor, " batch"]:
+    return (values * mask).sum(dim=-1) / mask.sum(dim=-1)
 
 
 def response_tokens(text: EncodedText) -> list[Token]:

@@ -131,8 +131,8 @@ def smallest_kept_sets(
 
     def meets(original: Tensor, changed: Tensor, inputs: Inputs) -> Bool[Tensor, " row"]:
         if constraint == "agreement":
-            return model.reading.agreement(original, changed, inputs.mask) == 1
-        return model.reading.divergence(original, changed, inputs.mask) <= margin
+            return model.reading.agreement(original, changed, inputs.counted) == 1
+        return model.reading.divergence(original, changed, inputs.counted) <= margin
 
     results: dict[int, KeptSets] = {}
     with model.held(), torch.inference_mode():

@@ -20,13 +20,14 @@ from whence.learned.diffmask.recipes import recipe_for
 from whence.learned.diffmask.standing import Standing, last_results, standing
 from whence.learned.diffmask.validation import LayerResult, validate
 from whence.learned.schedule import Pace
-from whence.learned.texts import gather
+from whence.learned.texts import gather, several
 from whence.learned.training import Training
 from whence.methods.explain import explain
 from whence.methods.options import at_least
-from whence.models.batching import Text, batches, encode, usual_batch_tokens
-from whence.models.inputs import Encoding, Inputs
+from whence.models.batching import Asked, Text, batches, encode, usual_batch_tokens
+from whence.models.inputs import Encoding, Ids, Inputs, Messages
 from whence.models.layered import LayeredModel, Layers, States
+from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked, asked_view
 from whence.probes.diffmask import KINDS, Kind, ModelProbes, Probes, embedded_folder
 from whence.probes.folder import digest
 from whence.probes.shapley import layers_to_read
@@ -63,9 +64,10 @@ class DiffMask:
     def fit(
         self,
         model: LayeredModel,
-        texts: Iterable[Text],
+        texts: Iterable[Asked | Messages],
         *,
-        held_out: Iterable[Text] | None = None,
+        responses: Sequence[str | Ids] | Unasked | None = UNASKED,
+        held_out: Iterable[Asked] | None = None,
         folder: str | Path | None = None,
         seed: int = 0,
         patience: int | None = 5,
@@ -73,12 +75,16 @@ class DiffMask:
         batch_tokens: int | None = None,
         progress: Progress = True,
         watch: Callable[[Standing], None] | None = None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> DiffMask:
         """Train the probes; several processes (of `accelerate launch` or `torchrun`) share the work.
 
         Args:
             model: what `whence.load` gives; it is not changed.
             texts: texts (or pairs) like those to be explained; labels are not needed.
+            responses: what a decoder wrote after each text, as texts or as token ids; None: it writes them now. The
+                probes then explain responses; of `held_out`, a pair is a prompt with its response. Unless responses are
+                asked for, probes explain a text's next token; chats are always answered.
             held_out: texts to validate on; by default a tenth of the texts, at most 512.
             folder: where to save. A run that was killed goes on from the checkpoint there, to the same probes; a
                 finished one is not overwritten.
@@ -89,13 +95,16 @@ class DiffMask:
             progress: True shows a bar where standard error is a terminal, False nothing; a function is called with
                 (step, done, in all).
             watch: called after each training step with how it goes, see `whence.learned.diffmask.standing.Standing`.
+            max_new_tokens: how much the model writes at most, where it writes the responses.
         """
         recipe = self.recipe
         pace = Pace(recipe.steps, recipe.batch_size, recipe.warm_up, recipe.cool_down, validations, patience, seed)
         if batch_tokens is not None:
             at_least("batch_tokens", batch_tokens, 1)
         path = None if folder is None else free_folder(Path(folder))
-        gathered = gather(model, texts, held_out, seed)
+        given = several(texts, "texts")
+        model = asked_view(model, given, responses)
+        gathered = gather(model, given, held_out, seed, responses, max_new_tokens)
         tokens_at_once = batch_tokens or usual_batch_tokens(model)
         with torch.inference_mode(False):
             probes = self._new_probes(_widths(model, gathered.training[0], recipe.layers), seed).to(model.device)
@@ -156,9 +165,7 @@ class DiffMask:
 
     def layers(self, model: LayeredModel) -> Layers:
         """Where probes look: the words and every layer, or those that the recipe left."""
-        trained = self._fitted().trained
-        trained.owner.check(model)
-        return trained.probes.layers
+        return self._fitted().trained.layers(model)
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write config.json, model.safetensors and a card; `dtype` stores the weights in less precision."""

@@ -95,7 +95,7 @@ class MaskedPasses:
         ]
         changed = self.model.resume_each(where, hidden, self.inputs)
         return torch.stack(
-            [self.model.reading.divergence(self.states.logits, each, self.inputs.mask) for each in changed]
+            [self.model.reading.divergence(self.states.logits, each, self.inputs.counted) for each in changed]
         )
 
     def _beyond(self, gate: HardConcrete) -> Float[Tensor, " batch"]:

@@ -150,7 +150,7 @@ class FreeMasks:
         changed = question.model.resume(self.layer, mixed, inputs)
         original = question.states.logits.detach()[rows]
         original = original if original.ndim == 2 else original[:, :length]
-        return question.model.reading.divergence(original, changed, inputs.mask)
+        return question.model.reading.divergence(original, changed, inputs.counted)
 
     def step(self, loss: Float[Tensor, " batch"], moved: Float[Tensor, " batch"]) -> None:
         """Gates go down the loss, multipliers up by how far the margin is exceeded, all within their limits."""

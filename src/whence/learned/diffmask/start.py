@@ -48,5 +48,5 @@ def everything_masked(
             own = model.embed(inputs.ids)
             words = torch.where(inputs.special[..., None], own, mean_word.to(own))
         masked = model.resume("embeddings", words, inputs)
-        total += float(model.reading.divergence(logits, masked, inputs.mask).sum())
+        total += float(model.reading.divergence(logits, masked, inputs.counted).sum())
     return total / len(encodings)

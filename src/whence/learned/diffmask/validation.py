@@ -82,7 +82,7 @@ def validate(
     sums = {layer: [0.0, 0.0, 0.0] for layer in probes.layers}
     n_texts = sum(map(len, batches))
     for output in masked_outputs(model, probes, batches, special):
-        compared = (output.original, output.changed, output.inputs.mask)
+        compared = (output.original, output.changed, output.inputs.counted)
         same = model.reading.agreement(*compared) if says_something else torch.zeros(())
         for index, values in enumerate((output.masked, model.reading.divergence(*compared), same)):
             sums[output.layer][index] += float(values.sum())

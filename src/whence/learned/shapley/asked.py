@@ -1,7 +1,8 @@
-"""What probes are trained to explain: every class, or of many labels the likeliest ones."""
+"""What probes are trained to explain: every class, of many labels the likeliest ones, or a response and its tokens."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,9 +26,12 @@ def asked(
 ) -> Selection:  # fmt: skip
     """The targets that one step learns, as the parts of a selection; the first is what the model says.
 
-    A tagger has a tag at some tokens, drawn by `chance`; question answering its best answer.
+    A tagger has a tag at some tokens, drawn by `chance`; question answering its best answer; of a response there is the
+    whole, and some of its tokens, drawn too.
     """
     reading = model.reading
+    if reading.responds:
+        return _of_responses(inputs, select("predicted", scale, reading, logits, inputs.encodings), chance)
     if reading.gives_span:
         return select("predicted", scale, reading, logits, inputs.encodings)
     if logits.ndim == 2:
@@ -41,3 +45,15 @@ def asked(
         indices = torch.stack([tokens, tags], dim=-1)
     weights = torch.zeros(indices.shape[1], device=logits.device)
     return Selection(reading, scale, weights, indices[:, :, None], ("",) * len(indices))
+
+
+def _of_responses(inputs: Inputs, whole: Selection, chance: Float[Tensor, "batch token"]) -> Selection:
+    """The whole response, then single tokens of it; a response with fewer repeats some."""
+    real = inputs.read_once[:, : whole.indices.shape[2]]
+    drawn = chance[:, : real.shape[1]].to(real.device).masked_fill(~real, -1)
+    tokens = drawn.topk(min(LIKELIEST - 1, real.shape[1]), dim=1).indices
+    tokens = torch.where(real.gather(1, tokens), tokens, tokens[:, :1])
+    alone = torch.arange(real.shape[1], device=real.device) == tokens[..., None]
+    counted = torch.cat([real[:, None], alone], dim=1)
+    indices = whole.indices.expand(-1, counted.shape[1], -1, -1)
+    return replace(whole, indices=indices, counted=counted, weights=torch.zeros(counted.shape[1], device=real.device))

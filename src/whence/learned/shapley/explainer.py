@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,15 +19,16 @@ from whence.learned.shapley.calibration import calibrated, check, error_scale, f
 from whence.learned.shapley.fitted import Fitted, load, save
 from whence.learned.shapley.learner import ShapleyLearner
 from whence.learned.shapley.recipe import RECIPES, Recipe
-from whence.learned.texts import Texts, gather
+from whence.learned.texts import Texts, gather, several
 from whence.learned.training import Training
 from whence.methods.explain import explain
 from whence.methods.options import at_least
-from whence.models.batching import Text, usual_batch_tokens
-from whence.models.inputs import Encoding
+from whence.models.batching import Asked, Text, usual_batch_tokens
+from whence.models.inputs import Encoding, Ids, Messages
 from whence.models.layered import LayeredModel
+from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked, asked_view
 from whence.probes.folder import digest
-from whence.probes.shapley import ErrorScale, ModelShares, check_one_answer, layers_to_read
+from whence.probes.shapley import ErrorScale, ModelShares, layers_to_read
 from whence.probes.shares import Shares
 from whence.progress import Progress
 
@@ -70,20 +71,25 @@ class ShapleyProbes:
     def fit(
         self,
         model: LayeredModel,
-        texts: Iterable[Text],
+        texts: Iterable[Asked | Messages],
         *,
-        held_out: Iterable[Text] | None = None,
+        responses: Sequence[str | Ids] | Unasked | None = UNASKED,
+        held_out: Iterable[Asked] | None = None,
         folder: str | Path | None = None,
         seed: int = 0,
         validations: int = 20,
         batch_tokens: int | None = None,
         progress: Progress = True,
         watch: Callable[[Standing], None] | None = None,
+        max_new_tokens: int = MAX_NEW_TOKENS,
     ) -> ShapleyProbes:
         """Train probes on texts; labels are not needed. The model is left as it was.
 
         Args:
             texts: some thousands, of the kind that will be explained.
+            responses: what a decoder wrote after each text, as texts or as token ids; None: it writes them now. The
+                probes then explain responses; of `held_out`, a pair is a prompt with its response. Unless responses are
+                asked for, probes explain a text's next token; chats are always answered.
             held_out: texts to validate and calibrate on; by default a tenth of the texts, at most 512.
             folder: where to save. A run that was killed goes on from the checkpoint there, to the same probes; a
                 finished one is not overwritten.
@@ -93,14 +99,16 @@ class ShapleyProbes:
             progress: True shows a bar where standard error is a terminal, False nothing; a function is called with
                 (step, done, in all).
             watch: called after each training step with how it goes, see `Standing`.
+            max_new_tokens: how much the model writes at most, where it writes the responses.
         """
         recipe = self.recipe
-        check_one_answer(model)
         if batch_tokens is not None:
             at_least("batch_tokens", batch_tokens, 1)
-        scale: Scale = recipe.scale or ("probability" if model.reading.decides else "logit")
         path = None if folder is None else free_folder(Path(folder))
-        gathered = gather(model, texts, held_out, seed)
+        given = several(texts, "texts")
+        model = asked_view(model, given, responses)
+        gathered = gather(model, given, held_out, seed, responses, max_new_tokens)
+        scale: Scale = recipe.scale or _usual_scale(model)
         budget = batch_tokens or usual_batch_tokens(model)
         pace = Pace(
             recipe.steps, _texts_per_step(gathered, recipe), min(recipe.warm_up, recipe.steps), 1.0, validations, None,
@@ -175,14 +183,21 @@ def _texts_per_step(texts: Texts, recipe: Recipe) -> int:
     return max(1, round(recipe.step_tokens / mean))
 
 
+def _usual_scale(model: LayeredModel) -> Scale:
+    """What is shared out: a probability, of a response its logarithm, or a plain number."""
+    if model.reading.responds:
+        return "log_probability"
+    return "probability" if model.reading.decides else "logit"
+
+
 def _new_network(model: LayeredModel, encoding: Encoding, recipe: Recipe, seed: int) -> Shares:
     states = model.states(model.collate([encoding]))
     widths = {layer: states.at(layer).shape[-1] for layer in layers_to_read(model, recipe.layers)}
     reading = model.reading
-    n_labels = None if reading.one_position else states.logits.shape[-1]
+    n_labels = None if reading.reads_vocabulary else states.logits.shape[-1]
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return Shares(widths, recipe.width, recipe.blocks, n_labels, by_token=reading.per_token)
+        return Shares(widths, recipe.width, recipe.blocks, n_labels, by_token=reading.per_token or reading.responds)
 
 
 def _judged(

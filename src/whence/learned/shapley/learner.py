@@ -26,7 +26,7 @@ from whence.learned.training import Batch
 from whence.models.held_still import check_ruled, held_still
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, States
-from whence.probes.shapley import label_words
+from whence.probes.shapley import raw_shares
 from whence.probes.shares import Shares
 from whence.probes.token_game import BatchPlayers, earned
 from whence.selection import Selection
@@ -77,7 +77,7 @@ class ShapleyLearner:
         taught = self._held_still_shares(inputs, states, selection, chance[:, -1, 0])
         game = self._game(inputs, states, selection, chance[:, :-1])
         with torch.enable_grad(), torch.autocast(device.type, enabled=False):
-            raw = self._raw(inputs, states, selection)
+            raw = raw_shares(self.model, self.probe, inputs, states, selection)
             losses = [game.errors(raw[0])]
             if taught is not None:
                 losses.append(_error_to(taught, raw[1], game.players))
@@ -108,7 +108,7 @@ class ShapleyLearner:
             selection = asked(self.model, inputs, states.logits, self.scale, chance[:, -1, 1:])
             game = self._game(inputs, states, selection, chance[:, :-1])
             with torch.autocast(self.model.device.type, enabled=False):
-                raw = self._raw(inputs, states, selection)[0]
+                raw = raw_shares(self.model, self.probe, inputs, states, selection)[0]
                 errors.append(game.errors(raw))
                 even.append(game.errors(torch.zeros_like(raw)))
         return {"loss": float(torch.cat(errors).mean()), "even_split": float(torch.cat(even).mean())}
@@ -129,12 +129,6 @@ class ShapleyLearner:
         """Of the network held still if its graph is wanted: the same numbers."""
         with held_still(self.model.module, products="gated") if graph else nullcontext():
             return self.model.states(inputs, differentiable=graph)
-
-    def _raw(self, inputs: Inputs, states: States, selection: Selection) -> Float[Tensor, "2 batch part token"]:
-        read = {layer: states.at(layer).detach().float() for layer in self.probe.layers}
-        words = label_words(self.model, self.probe, selection)
-        shares: Tensor = self.probe(read, inputs.mask, selection.indices, words)
-        return shares
 
     def _game(
         self, inputs: Inputs, states: States, selection: Selection, chance: Float[Tensor, "batch pair some"]
@@ -157,11 +151,12 @@ class ShapleyLearner:
         part = ((2 * chance - 1).clamp(min=0) * n_parts).long().clamp(max=n_parts - 1)
         rows = torch.arange(len(inputs), device=part.device)
         with torch.enable_grad():
-            logit = Selection(
-                selection.reading, "logit", torch.ones(1, device=part.device), selection.indices[rows, part][:, None],
-                selection.descriptions,
+            value = Selection(
+                selection.reading, "log_probability" if selection.reading.responds else "logit",
+                torch.ones(1, device=part.device), selection.indices[rows, part][:, None], selection.descriptions,
+                None if selection.counted is None else selection.counted[rows, part][:, None],
             ).of(states.logits, inputs.mask)  # fmt: skip
-            gradient = torch.autograd.grad(logit.sum(), states.embeddings)[0]
+            gradient = torch.autograd.grad(value.sum(), states.embeddings)[0]
         scores = (states.embeddings.detach().float() * gradient.float()).sum(dim=-1)
         return Taught(part, scores)
 
