@@ -20,6 +20,7 @@ from test_page import HOSTILE, poisoned
 from whence.explanation import Explanation, Meaning, Prediction, Unit, UnitScores
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render.page import page as page_of
+from whence.render.shell import framed
 from whence.render.visible import visible
 
 SENTENCE = "Not the worst film of the year, but unremarkable"
@@ -621,7 +622,7 @@ def test_the_policy_stops_a_script_that_got_in(browser: Any, tmp_path: Path) -> 
 def test_two_explanations_share_a_notebook_page(browser: Any) -> None:
     tab = browser.new_page(viewport={"width": 1200, "height": 1700})
     first, second = made("a first film", LAYERS), made("a second film", LAYERS)
-    tab.set_content(f"<p id='title'>mine</p>{first._repr_html_()}{second._repr_html_()}")
+    tab.set_content(f"<p id='title'>mine</p>{framed(first.to_html())}{framed(second.to_html())}")
     frames = [tab.frame_locator("iframe >> nth=0"), tab.frame_locator("iframe >> nth=1")]
     assert [frame.locator(".source").text_content() for frame in frames] == [first.text, second.text]
     frames[0].locator("#layer").fill("3")

@@ -39,18 +39,19 @@ def errors_reported(debug: bool) -> Iterator[None]:
         except WhenceError as error:
             if debug:
                 raise
-            _print_error(error.problem, error.advice)
+            print_error(error.problem, error.advice)
             raise typer.Exit(2 if isinstance(error, UsageError) else 1) from None
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:
             if debug:
                 raise
-            _print_error(f"{type(error).__name__}: {error}", "this was not foreseen: --debug shows where it happened")
+            print_error(f"{type(error).__name__}: {error}", "this was not foreseen: --debug shows where it happened")
             raise typer.Exit(1) from None
 
 
-def _print_error(problem: str, advice: str) -> None:
+def print_error(problem: str, advice: str) -> None:
+    """What is wrong, and below what to do."""
     for line in (f"error: {problem.strip()}", *advice.splitlines()):
         say(line)
 

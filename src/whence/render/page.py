@@ -8,17 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer, ModelRecord, Prediction, Unit
+from whence.files import write_whole
 from whence.learned.diffmask.analyses import dropped_at
 from whence.metrics.rank_correlation import kendall_tau
+from whence.render.lens_page import lens_data
 from whence.render.responses import response_parts
-from whence.render.rows import Piece, blanks_shown, pieces_of, score_table
-from whence.render.shell import finite, framed, packed, shell
+from whence.render.rows import Piece, pieces_of, score_table
+from whence.render.shell import finite, packed, shell
 from whence.render.visible import shortened, unseen, visible
 from whence.render.wording import cost_words, options_words, range_words
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 SCHEMA = "whence.page/2"
 TITLE = "Which words the decision rests on"
 SCRIPTS = ("reading", "scores", "text", "response", "map", "lens", "list", "frame", "export", "report")
+SHARED = ("lens/squares",)
 _LONGEST_LABEL = 400  # characters
 _LONGEST_SNIPPET = 160
 
@@ -45,12 +49,18 @@ def page(explanations: Sequence[Explanation], *, title: str = TITLE, lenses: Seq
     True
     """
     made_by = explanations[0].whence_version if explanations else ""
-    return shell("report", SCRIPTS, title, page_data(explanations, lenses), made_by)
+    return shell("report", SCRIPTS, title, page_data(explanations, lenses), made_by, shared=SHARED)
 
 
-def frame(explanation: Explanation) -> str:
-    """The page of an explanation inside a notebook."""
-    return framed(page([explanation]))
+def page_of_results(results: Sequence[Any], path: str | Path | None = None) -> str:
+    """The page of a list of explanations or comparisons, written to a path if one is given."""
+    explanations = [each for result in results for each in getattr(result, "explanations", (result,))]
+    if not all(isinstance(each, Explanation) for each in explanations):
+        raise UsageError("these have a page each, and none together", "write them one by one: each.to_html(FILE)")
+    content = page(explanations)
+    if path is not None:
+        write_whole(content, path)
+    return content
 
 
 def page_data(explanations: Sequence[Explanation], lenses: Sequence[Lens] = ()) -> dict[str, Any]:
@@ -152,7 +162,7 @@ class _Text:
             "steps": [{"layer": layer, "at": at} for layer, at in steps],
             "correlations": packed(found),
             "disagreement": 1 - float(first.mean()) if len(first) else None,
-            "lens": None if self.lens is None else _lens(self.lens),
+            "lens": None if self.lens is None else lens_data(self.lens),
         }
 
 
@@ -296,23 +306,3 @@ def _drops(explanation: Explanation, words: Sequence[Piece]) -> dict[str, list[i
     layers = explanation.layers
     tokens = [len(layers) if layer is None else layers.index(layer) for layer in dropped_at(explanation)]
     return {"tokens": tokens, "words": [max(tokens[position] for position in piece.tokens) for piece in words]}
-
-
-def _lens(lens: Lens) -> dict[str, Any]:
-    """Each word once, and by number in the squares; for a head that says what follows, the token that follows."""
-    words: dict[str, int] = {}
-    top = [words.setdefault(word, len(words)) for layer in lens.words for square in layer for word in square]
-    shares = lens.read_ahead if lens.next_token else lens.read_back
-    return {
-        "layers": list(lens.layers),
-        "k": lens.ids.shape[2],
-        "words": [shortened(blanks_shown(word), 60) for word in words],
-        "top": top,
-        "probabilities": packed(lens.probabilities),
-        "sought": packed(lens.sought_probabilities),
-        "ranks": lens.sought_ranks.ravel().tolist(),
-        "shares": None if shares is None else shares.tolist(),
-        "head": visible(lens.head),
-        "nextToken": lens.next_token,
-        "warnings": [visible(warning) for warning in lens.warnings],
-    }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whence.explanation import Cost, Layer, Meaning, ModelRecord
-from whence.render.visible import shortened, visible
+from whence.render.visible import shortened, unseen, visible
 
 _LONGEST_OPTION = 400
 
@@ -53,3 +53,12 @@ def model_words(model: ModelRecord) -> str:
     """The model by id, revision, architecture and task."""
     revision = f" at {model.revision}" if model.revision else ""
     return visible(f"{model.id}{revision} ({model.architecture}, {model.task.replace('_', ' ')})")
+
+
+def running(text: str) -> str:
+    """Text that keeps its lines; whatever else cannot be seen, or steers, becomes a symbol."""
+    found, end = "", 0
+    for place, symbol in unseen(text):
+        found += text[end:place] + symbol
+        end = place + 1
+    return found + text[end:]

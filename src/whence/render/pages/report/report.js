@@ -249,23 +249,7 @@ function walkable() {
   byId("next").disabled = at < 0 || at === list.order.length - 1;
 }
 
-// The note beside the pointer
-
-function showTip(near, lines) {
-  const tip = byId("tip");
-  tip.replaceChildren(
-    ...lines.map(([name, value]) => node("div", {}, node("span", { class: "tip-name" }, name), node("bdi", {}, value))),
-  );
-  tip.hidden = false;
-  const [box, size] = [near.getBoundingClientRect(), tip.getBoundingClientRect()];
-  const room = document.documentElement.clientWidth;
-  tip.style.left = `${Math.max(8, Math.min(room - size.width - 8, box.left + box.width / 2 - size.width / 2))}px`;
-  tip.style.top = `${box.top - size.height - 8 > 0 ? box.top - size.height - 8 : box.bottom + 8}px`;
-}
-
-const hideTip = () => {
-  byId("tip").hidden = true;
-};
+// The notes beside the pointer
 
 function tipOf(run, layer, piece) {
   const error = run.error(layer, piece);
@@ -394,7 +378,7 @@ function listen() {
     });
   for (const ending of ["png", "svg", "csv"]) on(`save-${ending}`, "click", () => save(ending));
   document.addEventListener("keydown", onKey);
-  listenToLens();
+  listenToSquares();
   listenToResponse();
 
   listenToCells(

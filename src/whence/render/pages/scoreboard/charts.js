@@ -1,17 +1,4 @@
-// Charts in SVG: axes, dots with intervals, and lines.
-
-/** Round numbers that span a range, about so many. */
-function ticksOf(low, high, about = 5) {
-  const rough = (high - low || 1) / about;
-  const size = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((each) => each * size).find((each) => each >= rough);
-  const ticks = [];
-  for (let tick = Math.ceil(low / step) * step; tick <= high + step * 1e-6; tick += step)
-    ticks.push(Number(tick.toFixed(10)));
-  return ticks;
-}
-
-const linear = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+// Charts in SVG: faithfulness against cost, and the games.
 
 /** Room for a label beside a dot, right or left of it or a little above or below, where nothing stands yet. */
 function freeSpot(wide, cx, cy, least, width, taken) {
