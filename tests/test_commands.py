@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import shellingham
 from test_cli import done, failed, objects
 from typer.testing import CliRunner
 
@@ -13,6 +14,8 @@ from whence.cli import app
 from whence.methods import METHODS
 from whence.methods.presets import PRESETS
 from whence.metrics.table import GROUPS, METRICS
+
+pytestmark = pytest.mark.usefixtures("quiet_only_here")
 
 NAMES = [command.callback.__name__ for command in app.registered_commands if command.callback]
 
@@ -104,8 +107,9 @@ def test_other_shells_are_told_too(shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_a_shell_is_printed(shell: str) -> None:
-    script = done("--show-completion", shell).stdout
+def test_the_script_of_the_shell_it_is_called_from_is_printed(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shellingham, "detect_shell", lambda: (shell, f"/bin/{shell}"))
+    script = done("--show-completion").stdout
     assert "_WHENCE_COMPLETE" in script
     assert f"complete_{shell}" in script
 

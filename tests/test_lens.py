@@ -403,7 +403,7 @@ def test_lens_from_the_command(family: str, folders: dict[str, str], tmp_path: P
     assert result.exit_code == 0, result.stderr
     shown = result.stdout
     assert f"page: {tmp_path / 'x.html'}" in result.stderr
-    assert data_of((tmp_path / "x.html").read_text())["texts"][0]["text"] == SHORT
+    assert data_of((tmp_path / "x.html").read_text())["sources"] == [SHORT]
     result = run(*command, "--json", "--layers", "0,-1")
     (line,) = result.stdout.splitlines()
     assert json.loads(line)["layers"] == [0, 3]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from test_lens import made_lens
 from test_page import HOSTILE, data_of
-from tiny_models import SHORT, build, tiny, tokenizer_of, wordpiece
+from tiny_models import SHORT, build, tiny, wordpiece
 
 import whence
 from whence.lens import Lens, decode_layers
@@ -54,7 +54,7 @@ def test_of_a_classifier_it_is_the_classifier_on_every_layer(bert: whence.Layere
 @pytest.mark.parametrize(("family", "task"), [("gpt2", "causal_lm"), ("bert", "masked_lm")])
 def test_of_a_language_model_it_is_what_the_lens_reads_where_it_answers(family: str, task: str) -> None:
     """Two routes: the whole model resumed at its last block, and the head alone on one state."""
-    model = whence.load(tiny(family, task), tokenizer_of(family), task=task)
+    model = tiny(family, task)
     text = SHORT if task == "causal_lm" else "a [MASK] film"
     lens = decode_layers(model, text, k=1)
     answer = lens.answer
@@ -71,8 +71,7 @@ def test_of_a_language_model_it_is_what_the_lens_reads_where_it_answers(family: 
 
 
 def test_there_is_none_where_nothing_is_asked(bert: whence.LayeredModel) -> None:
-    masked = whence.load(tiny("bert", "masked_lm"), wordpiece(), task="masked_lm")
-    assert decode_layers(masked, "a good film").answer is None  # no mask to fill in
+    assert decode_layers(tiny("bert", "masked_lm"), "a good film").answer is None  # no mask to fill in
     head = tiny("bert", "masked_lm")
     tagger = whence.load(build("bert", "token_classification"), wordpiece(), head=head)
     assert decode_layers(tagger, SHORT).answer is None

@@ -95,9 +95,8 @@ def test_colour_says_nothing_that_letters_do_not(results: dict[str, Any]) -> Non
     content = results["explanation"]._repr_html_()
     assert "<b>good</b></span>" in content
     assert "<b><i>never</i></b></span>" in content
-    assert "rgba(31, 95, 180, 0.55)" in content
-    assert "> a <" not in content
-    assert " a " in Parsed(content).said
+    assert "rgba(31,95,180,0.55)" in content
+    assert "</span> a <span" in content
 
 
 @pytest.mark.parametrize("poison", HOSTILE.values(), ids=HOSTILE)
@@ -108,8 +107,8 @@ def test_hostile_texts_are_shown_as_text(poison: str) -> None:
 
 
 def test_long_texts_and_lists_are_cut_and_that_is_said() -> None:
-    long = made(" ".join(f"word{i}" for i in range(10_000)))
-    assert f"and {10_000 - MOST_WORDS} more words" in checked(long)
+    long = made(" ".join(f"word{i}" for i in range(1_000)))
+    assert f"and {1_000 - MOST_WORDS} more words" in checked(long)
     many = Results([made("a good film")] * 300)
     assert f"and {300 - MOST_RESULTS} more" in Parsed(many._repr_html_()).said
     assert "All words have the score 0" in checked(made("a film", scores=np.zeros((1, 4))))

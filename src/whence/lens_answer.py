@@ -62,14 +62,14 @@ def answer_of(
                 logits = model.resume(model.n_layers, states.at(layer), inputs)
         except ModelError:  # its blocks hand on more than states
             return None
-        chances.append(float(reading.log_probabilities(logits, inputs.mask)[0, index].exp()))
+        chances.append(float(reading.log_probabilities(logits[:, None], inputs.mask)[0, 0, index].exp()))
         ranks.append(1 + int((logits[0] > logits[0, index]).sum()))
         said.append(reading.labels.name(int(logits[0].argmax())))
     if not blocks:
         return None
     return LensAnswer(
         reading.labels.name(index),
-        float(reading.log_probabilities(states.logits, inputs.mask)[0, index].exp()),
+        float(reading.log_probabilities(states.logits[:, None], inputs.mask)[0, 0, index].exp()),
         position,
         blocks,
         tuple(said),

@@ -24,12 +24,14 @@ from whence.render.visible import shortened, visible
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.verdict import STRENGTHS
 
-MOST_WORDS = 80  # of a text, in running text
+MOST_WORDS = 60  # of a text, in running text
 MOST_NAMED = 5  # words in a table
 MOST_LINES = 8  # of any other table
 MOST_RESULTS = 10  # of a list
-_FOR, _AGAINST = "31, 95, 180", "196, 87, 10"
+_FOR, _AGAINST = "31,95,180", "196,87,10"
 _BAR = 10  # characters
+_LONGEST = 80  # characters of a name or a word
+_LONGEST_LINE = 300
 
 
 class Paged(Protocol):
@@ -90,8 +92,12 @@ def compact_list(results: Sequence[Any]) -> str:
 
 def _parts_of(result: Any) -> Iterator[str]:
     draw: Callable[[Any], Iterator[str]] = _DRAWN[type(result)]
-    yield from (f"<p>⚠ <b>{escape(visible(warning))}</b></p>" for warning in getattr(result, "warnings", ()))
+    yield from map(_warned, getattr(result, "warnings", ()))
     yield from draw(result)
+
+
+def _warned(warning: str) -> str:
+    return f"<p>⚠ <b>{escape(shortened(warning, _LONGEST_LINE))}</b></p>"
 
 
 def _framed(parts: Iterable[str]) -> str:
@@ -106,8 +112,8 @@ def _explanation(explanation: Explanation) -> Iterator[str]:
     """The decision, the text with its words tinted, and the strongest words with their scores."""
     prediction = explanation.prediction
     chance = "" if prediction.probability is None else f" ({100 * prediction.probability:.0f} %)"
-    said = "The response" if explanation.response is not None else shortened(prediction.label, 80)
-    yield f"<p><b>{escape(said)}</b>{chance}, by {escape(visible(explanation.method))}</p>"
+    said = "The response" if explanation.response is not None else shortened(prediction.label, _LONGEST)
+    yield f"<p><b>{escape(said)}</b>{chance}, by {escape(shortened(explanation.method, _LONGEST))}</p>"
     yield _running(explanation)
     yield _strongest(explanation)
 
@@ -123,7 +129,7 @@ def _running(explanation: Explanation) -> str:
             parts.append(" / ")
         before = sources[word.segment][ends[word.segment] : word.start]
         ends[word.segment] = max(ends[word.segment], word.end)
-        parts += [escape(visible(before)), _tinted(word, full, explanation.meaning.signed)]
+        parts += [escape(shortened(before, _LONGEST)), _tinted(word, full, explanation.meaning.signed)]
     left = len(words) - MOST_WORDS
     more = f" … <i>and {left} more {_kind(explanation)}s</i>" if left > 0 else ""
     return f'<p dir="auto">{"".join(parts)}{more}</p>'
@@ -131,14 +137,14 @@ def _running(explanation: Explanation) -> str:
 
 def _tinted(word: Word, full: float, signed: bool) -> str:
     share = abs(word.score) / full
-    text = escape(visible(word.text))
+    text = escape(shortened(word.text, _LONGEST))
     if share < 0.05:
         return text
     against = signed and word.score < 0
     if share >= 0.25:
         text = f"<b><i>{text}</i></b>" if against else f"<b>{text}</b>"
     colour = _AGAINST if against else _FOR
-    return f'<span style="background: rgba({colour}, {0.55 * share:.2f})">{text}</span>'
+    return f'<span style="background:rgba({colour},{0.55 * share:.2f})">{text}</span>'
 
 
 def _kind(explanation: Explanation) -> str:
@@ -186,9 +192,9 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         )
         for key in kept
     ]
-    for each in explanations:
-        yield from (f"<p>⚠ <b>{escape(visible(f'{each.method}: {warning}'))}</b></p>" for warning in each.warnings)
-    yield f"<p><b>{escape(shortened(explanations[0].prediction.label, 80))}</b>, by {len(explanations)} methods</p>"
+    yield from (_warned(f"{each.method}: {warning}") for each in explanations for warning in each.warnings)
+    said = escape(shortened(explanations[0].prediction.label, _LONGEST))
+    yield f"<p><b>{said}</b>, by {len(explanations)} methods</p>"
     yield _table(("", *(each.method for each in explanations)), rows)
     more = f"; {len(labels) - len(kept)} weaker words are left out" if len(labels) > len(kept) else ""
     yield f'<p style="font-size: 85%">Each method against its own largest score{more}.</p>'
@@ -263,11 +269,11 @@ def _with_interval(row: RankCorrelation) -> str:
 
 def _citations(citations: Citations) -> Iterator[str]:
     """The answer sentence by sentence, each with the sources that it rests on."""
-    yield f"<p>{escape(shortened(citations.question, 300))}</p>"
+    yield f"<p>{escape(shortened(citations.question, _LONGEST_LINE))}</p>"
     for sentence in citations.sentences[:MOST_LINES]:
         sources = [shortened(citations.sources[each.source].text, 120) for each in sentence.shown]
         items = "".join(f"<li>{escape(source)}</li>" for source in sources)
-        yield f"<p><b>{escape(shortened(citations.text_of(sentence), 300))}</b></p>"
+        yield f"<p><b>{escape(shortened(citations.text_of(sentence), _LONGEST_LINE))}</b></p>"
         yield f"<ul>{items or '<li><i>rests on none of the sources</i></li>'}</ul>"
     left = len(citations.sentences) - MOST_LINES
     yield f"<p>… and {left} more sentences</p>" if left > 0 else ""
@@ -275,7 +281,7 @@ def _citations(citations: Citations) -> Iterator[str]:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column names the rows."""
-    head = "".join(f'<th style="text-align: left">{escape(visible(each))}</th>' for each in heads)
+    head = "".join(f'<th style="text-align: left">{escape(shortened(each, _LONGEST))}</th>' for each in heads)
     lines = [f"<tr>{head}</tr>"] if heads else []
     for name, *cells in rows:
         tail = "".join(f'<td style="text-align: left">{escape(visible(cell))}</td>' for cell in cells)

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.metrics.curves import area_under, hidden_counts
+from whence.engine.asking import generator_of
+from whence.metrics.curves import area_under, hidden_counts, orders
 from whence.metrics.table import HEADLINE
+from whence.models.inputs import Encoding
 from whence.render.shell import finite
 from whence.render.visible import visible
 from whence.render.wording import running
@@ -18,27 +20,30 @@ from whence.scoreboard.controls import RANDOM
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
-FEWEST, MOST = 4, 14  # tokens of a text that can be followed at a glance
+FEWEST, MOST = 4, 40  # tokens of a text that can be followed
+ONE_BY_ONE = len(GRID) - 1  # as many as the board asks about one after another
 
 
 def worked_example(board: Scoreboard) -> dict[str, Any] | None:
     """The game on a middling text: the one on which the method to believe is nearest to its mean faithfulness.
 
-    It must be short, and the method's order of its tokens must leave nothing open. None where there is no such text.
+    It must be short; None where there is no such text.
     """
-    if board.model.task == "response":  # there, what was written is no part of the game
-        return None
     believed = board.verdict.believe
     name = believed[0] if believed else next(each.name for each in board.ranking().standings if each.ranks != (0, 0))
     index = board.index(name)
     values, mean = board.per_text(HEADLINE)[index], board.interval(name)
-    able = [number for number, text in enumerate(board.texts) if _can_be_followed(text, board.scores[index][number])]
+    lengths = {number: int(_words(text).sum()) for number, text in enumerate(board.texts)}
+    able = [number for number, length in lengths.items() if FEWEST <= length <= MOST]
+    able = [number for number in able if lengths[number] <= ONE_BY_ONE] or able
     if not able or mean is None:
         return None
     chosen = min(able, key=lambda number: abs(values[number] - mean.mean))
     text = board.texts[chosen]
     words = _words(text)
-    order = np.argsort(-np.asarray(board.scores[index][chosen], dtype=float)[words], kind="stable")
+    encoding = Encoding(text.text, text.pair, text.tokens, {})
+    by_chance = generator_of(encoding, int(board.settings.get("seed", 0)))  # as in the game, where scores are equal
+    order = orders(np.asarray(board.scores[index][chosen])[words], tie_breaks=1, generator=by_chance)[0]
     hiding, revealing = (
         board.curves[index, chosen, CURVES.index(f"{game}_probability")] for game in ("hiding", "revealing")
     )
@@ -59,11 +64,6 @@ def worked_example(board: Scoreboard) -> dict[str, Any] | None:
 
 def _words(text: JudgedText) -> Bool[np.ndarray, " token"]:
     return np.array([not token.special for token in text.tokens])
-
-
-def _can_be_followed(text: JudgedText, scores: Float[np.ndarray, " token"]) -> bool:
-    own = np.asarray(scores)[_words(text)]
-    return FEWEST <= len(own) <= MOST and len(np.unique(own)) == len(own)
 
 
 def _of_random(board: Scoreboard, chosen: int) -> Float[np.ndarray, " point"] | None:

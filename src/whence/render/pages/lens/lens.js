@@ -15,7 +15,7 @@ function drawSaid() {
 
 drawSaid();
 listPaths();
-drawSquares(
+drawLensSquares(
   data.lens,
   data.tokens.label.map((label, at) => ({ label, special: data.tokens.special[at] === 1 })),
 );

@@ -40,7 +40,7 @@ const LENS_WORDS = {
 };
 
 /** Draw a lens (see `lens_data` in lens_page.py) over the tokens of its text. */
-function drawSquares(packed, tokens) {
+function drawLensSquares(packed, tokens) {
   lens.read = openLens(packed, tokens.length);
   lens.pieces = tokens.slice(0, MOST_LINES);
   lens.focus = { row: 0, column: 0 };

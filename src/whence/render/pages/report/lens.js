@@ -3,5 +3,5 @@
 function drawLens(text) {
   const packed = text.entry.lens;
   byId("lens").hidden = !packed;
-  if (packed) drawSquares(packed, text.pieces.tokens);
+  if (packed) drawLensSquares(packed, text.pieces.tokens);
 }

@@ -66,6 +66,7 @@ function drawPareto(element) {
     top: y(value) - 5,
     bottom: y(value) + 5,
   }));
+  const unnamed = [];
   for (const point of points.sort((one, other) => other.value - one.value)) {
     const [cx, cy] = [x(point.cost), y(point.value)];
     const dot = shape("circle", { class: `dot ${classOf(point.entry)}`, cx, cy, r: 5 });
@@ -74,7 +75,10 @@ function drawPareto(element) {
     );
     picture.append(dot);
     const spot = freeSpot(point.entry.name.length * 7.6, cx, cy, left, width, taken);
-    if (!spot) continue; // its name is in the ranking, and on the dot
+    if (!spot) {
+      unnamed.push(`${point.entry.name} (${decimals(point.value)} for ${Math.round(point.entry.passes)})`);
+      continue;
+    }
     taken.push(spot);
     const anchor = spot.left > cx ? { x: cx + 9, "text-anchor": "start" } : { x: cx - 9, "text-anchor": "end" };
     picture.append(
@@ -82,6 +86,7 @@ function drawPareto(element) {
     );
   }
   element.replaceChildren(picture);
+  byId("unnamed").textContent = unnamed.length ? `Dots without room for a name: ${unnamed.join(", ")}.` : "";
 }
 
 /** The two games: the mean probability of the decision; the chosen entry before the controls, the rest behind. */

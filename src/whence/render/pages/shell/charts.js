@@ -15,10 +15,16 @@ const linear = (low, high, from, to) => (value) => from + ((value - low) / (high
 
 const LETTER = 6.6; // pixels that a letter of a tick takes at most
 
-/** Which of so many names fit side by side: every one, every second, every third … */
-function everyHowMany(names, room) {
-  const longest = Math.max(...names.map((name) => name.length));
-  return Math.max(1, Math.ceil((names.length * (longest + 1) * LETTER) / room));
+/** Where names stand below their places, within the picture; a name that would touch the one before it is left out. */
+function besideEachOther(names, x, least, most) {
+  let taken = -Infinity;
+  return names.flatMap((name, index) => {
+    const wide = name.length * LETTER;
+    const from = Math.max(least, Math.min(most - wide, x(index) - wide / 2));
+    if (from < taken) return [];
+    taken = from + wide + LETTER;
+    return [{ name, middle: from + wide / 2 }];
+  });
 }
 
 /** Draw now, and again whenever the width of the window changes: letters keep their size. */
@@ -35,7 +41,7 @@ function drawnToFit(draw) {
 function drawLines(element, { label, names, axis, lines, ticks, at = (value) => value, bands = [], height = 210 }) {
   const width = Math.max(240, element.clientWidth || 560);
   const left = 10 + LETTER * Math.max(...ticks.map(([, name]) => name.length));
-  const [right, top, bottom] = [14, 10, 38];
+  const [right, top, bottom] = [14, 10, 40];
   const ends = ticks.map(([value]) => at(value));
   const x = linear(0, Math.max(1, names.length - 1), left + 8, width - right - 8);
   const y = linear(Math.min(...ends), Math.max(...ends), height - bottom, top);
@@ -51,15 +57,10 @@ function drawLines(element, { label, names, axis, lines, ticks, at = (value) => 
     picture.append(
       shape("rect", { class: "band", x: left, width: width - right - left, y: y(at(high)), height: y(at(low)) - y(at(high)) }),
     );
-  const step = everyHowMany(names, width - left - right);
-  names.forEach((name, index) => {
-    if (index % step) return;
-    const anchor = names.length > 1 && index === names.length - 1 ? "end" : "middle";
-    const nudge = anchor === "end" ? 8 : 0;
+  for (const { name, middle } of besideEachOther(names, x, 0, width))
     picture.append(
-      shape("text", { class: "tick", x: x(index) + nudge, y: height - bottom + 17, "text-anchor": anchor }, name),
+      shape("text", { class: "tick", x: middle, y: height - bottom + 19, "text-anchor": "middle" }, name),
     );
-  });
   picture.append(shape("text", { class: "tick", x: width - right, y: height - 4, "text-anchor": "end" }, axis));
   for (const line of lines) picture.append(...drawLine(line, x, (value) => y(at(value)), names));
   element.replaceChildren(picture);

@@ -8,7 +8,7 @@ const ANY_TERM = KNOWN.length ? new RegExp(`(?<![\\p{L}\\d_])(${KNOWN.map(escape
 /** A word that explains itself, shown as it is called here; the plain text where there is no explanation of it. */
 function term(word, shown = word) {
   if (!data.glossary?.[word]) return document.createTextNode(shown);
-  return node("button", { type: "button", class: "term", "data-term": word, "aria-describedby": "meaning" }, shown);
+  return node("dfn", { class: "term", tabindex: 0, "data-term": word, "aria-describedby": "meaning" }, shown);
 }
 
 /** A sentence as nodes, in which each known word explains itself the first time it comes. */
@@ -26,19 +26,21 @@ function explained(sentence, done = new Set()) {
 {
   const meaning = node("div", { id: "meaning", class: "tip", role: "tooltip", hidden: true });
   document.body.append(meaning);
-  const show = (event) => {
-    const asked = event.target instanceof Element ? event.target.closest(".term") : null;
+  const explain = (element) => {
+    const asked = element instanceof Element ? element.closest(".term") : null;
     meaning.hidden = !asked;
     if (!asked) return;
     meaning.replaceChildren(node("b", {}, asked.dataset.term), `: ${data.glossary[asked.dataset.term]}`);
     placeBeside(meaning, asked);
   };
-  for (const event of ["pointerover", "focusin", "click"]) document.addEventListener(event, show);
+  for (const event of ["pointerover", "focusin", "click"])
+    document.addEventListener(event, ({ target }) => explain(target));
   const hide = () => {
     meaning.hidden = true;
   };
   document.addEventListener("focusout", hide);
-  document.addEventListener("scroll", hide, { capture: true, passive: true });
+  // the focus itself makes the page scroll: what is explained goes along
+  document.addEventListener("scroll", () => explain(document.activeElement), { capture: true, passive: true });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") hide();
   });
