@@ -120,11 +120,13 @@ def test_the_script_of_the_shell_it_is_called_from_is_printed(shell: str, monkey
 def test_every_metric_is_listed_under_its_group() -> None:
     shown = done("metrics").stdout
     lines = [line.strip() for line in shown.splitlines()]
-    assert all(name in lines for name in METRICS)
+    for name, metric in METRICS.items():
+        arrow = {"higher": "↑", "lower": "↓", None: "·"}[metric.better]
+        assert any(line.startswith(f"{name} {arrow} ") for line in lines), name
     groups = {metric.group for metric in METRICS.values()}
     assert all(any(line.startswith(f"{group}   ") for line in lines) for group in groups)
     assert max(map(len, shown.splitlines())) <= 80
-    assert "higher is better, and ranks the methods" in shown
+    assert "faithfulness ranks the methods" in " ".join(lines)
 
 
 def test_metrics_as_json() -> None:

@@ -18,7 +18,7 @@ from whence.scoreboard.board import CURVES, Scoreboard
 
 Open = Callable[..., Any]
 WIDTHS = (320, 400, 1280, 3840)
-N_LAYERS = 25  # more than fit side by side on a small screen
+N_LAYERS = 15  # more than fit side by side on a small screen
 
 
 @pytest.fixture(scope="module")

@@ -75,11 +75,11 @@ def sentence(lens: Lens) -> str:
         return f"What {visible(lens.head)} reads in each token, layer by layer."
     first = settled_at(answer)
     if first is None:
-        other = shortened(blanks_shown(answer.said[-1]), _LONGEST)
+        other = said(answer.said[-1])
         return f"At layer {answer.layers[-1]}, the highest looked at, its head would still say {other}."
     if first == 0:
         return "Its head finds that likeliest at every layer looked at."
-    below = shortened(blanks_shown(answer.said[first - 1]), _LONGEST)
+    below = said(answer.said[first - 1])
     return f"Its head finds that likeliest from layer {answer.layers[first]} on; just below it would say {below}."
 
 
@@ -91,6 +91,12 @@ def settled_at(answer: LensAnswer) -> int | None:
             break
         first = index
     return first
+
+
+def said(label: str) -> str:
+    """An answer as it is read: of a token without the quotes that show its space."""
+    quoted = len(label) > 2 and label[0] == label[-1] == '"'
+    return shortened(blanks_shown(label[1:-1] if quoted else label), _LONGEST)
 
 
 def lens_data(lens: Lens) -> dict[str, Any]:
@@ -115,11 +121,11 @@ def lens_data(lens: Lens) -> dict[str, Any]:
 
 def _answer(answer: LensAnswer, task: str) -> dict[str, Any]:
     return {
-        "label": shortened(blanks_shown(answer.label), _LONGEST),
+        "label": said(answer.label),
         "probability": round(answer.probability, 6),
         "position": answer.position,
         "layers": list(answer.layers),
-        "said": [shortened(blanks_shown(said), _LONGEST) for said in answer.said],
+        "said": [said(each) for each in answer.said],
         "probabilities": answer.probabilities.astype(float).round(6).tolist(),
         "ranks": answer.ranks.tolist(),
         "caption": _OWN_HEADS.get(task, ""),

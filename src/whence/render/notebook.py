@@ -18,6 +18,7 @@ from whence.citing.citations import Citations
 from whence.comparison import Comparison
 from whence.explanation import Explanation, Word
 from whence.lens import Lens
+from whence.render.lens_page import said
 from whence.render.lens_page import sentence as lens_sentence
 from whence.render.rows import blanks_shown, number, token_label
 from whence.render.visible import shortened, visible
@@ -32,6 +33,7 @@ _FOR, _AGAINST = "31,95,180", "196,87,10"
 _BAR = 10  # characters
 _LONGEST = 80  # characters of a name or a word
 _LONGEST_LINE = 300
+_CELL = "text-align:left;padding:0 .6em"
 
 
 class Paged(Protocol):
@@ -112,8 +114,8 @@ def _explanation(explanation: Explanation) -> Iterator[str]:
     """The decision, the text with its words tinted, and the strongest words with their scores."""
     prediction = explanation.prediction
     chance = "" if prediction.probability is None else f" ({100 * prediction.probability:.0f} %)"
-    said = "The response" if explanation.response is not None else shortened(prediction.label, _LONGEST)
-    yield f"<p><b>{escape(said)}</b>{chance}, by {escape(shortened(explanation.method, _LONGEST))}</p>"
+    label = "The response" if explanation.response is not None else shortened(prediction.label, _LONGEST)
+    yield f"<p><b>{escape(label)}</b>{chance}, by {escape(shortened(explanation.method, _LONGEST))}</p>"
     yield _running(explanation)
     yield _strongest(explanation)
 
@@ -193,10 +195,11 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         for key in kept
     ]
     yield from (_warned(f"{each.method}: {warning}") for each in explanations for warning in each.warnings)
-    said = escape(shortened(explanations[0].prediction.label, _LONGEST))
-    yield f"<p><b>{said}</b>, by {len(explanations)} methods</p>"
+    label = escape(shortened(explanations[0].prediction.label, _LONGEST))
+    yield f"<p><b>{label}</b>, by {len(explanations)} methods</p>"
     yield _table(("", *(each.method for each in explanations)), rows)
-    more = f"; {len(labels) - len(kept)} weaker words are left out" if len(labels) > len(kept) else ""
+    left = len(labels) - len(kept)
+    more = f"; {left} weaker word{'s are' if left > 1 else ' is'} left out" if left else ""
     yield f'<p style="font-size: 85%">Each method against its own largest score{more}.</p>'
 
 
@@ -215,7 +218,7 @@ def _lens(lens: Lens) -> Iterator[str]:
         ]
         yield _table(("token", *(f"layer {lens.layers[layer]}" for layer in layers)), rows)
         return
-    label = escape(shortened(blanks_shown(answer.label), 60))
+    label = escape(said(answer.label))
     yield f"<p><b>{label}</b> ({100 * answer.probability:.0f} %). {escape(lens_sentence(lens))}</p>"
     by_layer = [
         (
@@ -223,7 +226,7 @@ def _lens(lens: Lens) -> Iterator[str]:
             f"{100 * answer.probabilities[index]:.0f} %",
             _bar(float(answer.probabilities[index])),
             f"rank {answer.ranks[index]:,}",
-            shortened(blanks_shown(answer.said[index]), 30),
+            said(answer.said[index]),
         )
         for index in _few(len(answer.layers), MOST_LINES)
     ]
@@ -281,11 +284,11 @@ def _citations(citations: Citations) -> Iterator[str]:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column names the rows."""
-    head = "".join(f'<th style="text-align: left">{escape(shortened(each, _LONGEST))}</th>' for each in heads)
+    head = "".join(f'<th style="{_CELL}">{escape(shortened(each, _LONGEST))}</th>' for each in heads)
     lines = [f"<tr>{head}</tr>"] if heads else []
     for name, *cells in rows:
-        tail = "".join(f'<td style="text-align: left">{escape(visible(cell))}</td>' for cell in cells)
-        lines.append(f'<tr><th dir="auto" style="text-align: left">{escape(visible(name))}</th>{tail}</tr>')
+        tail = "".join(f'<td style="{_CELL}">{escape(visible(cell))}</td>' for cell in cells)
+        lines.append(f'<tr><th dir="auto" style="{_CELL}">{escape(visible(name))}</th>{tail}</tr>')
     return f"<table>{''.join(lines)}</table>"
 
 

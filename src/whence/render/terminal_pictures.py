@@ -132,7 +132,7 @@ class Bars:
 def _bar(size: float, *, leftward: bool = False) -> str:
     whole, part = int(size), size - int(size)
     if leftward:
-        return ("▐" if part >= 0.5 or (not whole and part > 0.05) else "") + "█" * whole
+        return ("▐" if part >= 0.5 else "▕" if not whole and part > 0.05 else "") + "█" * whole
     return "█" * whole + " ▏▎▍▌▋▊▉"[int(part * 8)].strip()
 
 
@@ -167,7 +167,7 @@ class Columns:
                 yield shown
 
 
-_NARROWEST_COLUMN, _WIDEST_COLUMN = 17, 32
+_NARROWEST_COLUMN, _WIDEST_COLUMN = 20, 32
 
 
 def _signed_bar(share: float, width: int, signed: bool) -> Text:

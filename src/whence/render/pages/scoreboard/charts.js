@@ -18,7 +18,7 @@ function freeSpot(wide, cx, cy, least, width, taken) {
 /** Faithfulness against passes, on a logarithmic axis; the line joins what nothing beats in both. */
 function drawPareto(element) {
   const shown = data.entries.filter((entry) => entry.passes && entry.means[HEADLINE]);
-  const [width, height] = [Math.max(280, element.clientWidth || 560), 360]; // as wide as there is room, so that letters keep their size
+  const [width, height] = [unitsAcross(element, 280), 360];
   const [left, right, top, bottom] = [34, 12, 14, 40];
   const costs = shown.map((entry) => Math.log10(entry.passes));
   const values = shown.map((entry) => entry.means[HEADLINE][0]);

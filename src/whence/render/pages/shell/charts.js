@@ -13,12 +13,21 @@ function ticksOf(low, high, about = 5) {
 
 const linear = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
 
-const LETTER = 6.6; // pixels that a letter of a tick takes at most
+const LETTER = 6.6; // units that a letter of a tick takes at most
 
-/** Where names stand below their places, within the picture; a name that would touch the one before it is left out. */
+/** How many units wide a picture is drawn: a unit is a pixel, or more where the letters of the page are larger. */
+function unitsAcross(element, least) {
+  const unit = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+  return Math.max(least, (element.clientWidth || 560) / unit);
+}
+
+/** Where names stand below their places, within the picture: every one, every second …; none touches another. */
 function besideEachOther(names, x, least, most) {
+  const usual = Math.max(...names.slice(-Math.max(1, names.length - 1)).map((name) => name.length));
+  const step = Math.max(1, Math.ceil((names.length * (usual + 1) * LETTER) / (most - least)));
   let taken = -Infinity;
   return names.flatMap((name, index) => {
+    if (index % step) return [];
     const wide = name.length * LETTER;
     const from = Math.max(least, Math.min(most - wide, x(index) - wide / 2));
     if (from < taken) return [];
@@ -39,7 +48,7 @@ function drawnToFit(draw) {
  * `bands` are stretches of it that are shaded.
  */
 function drawLines(element, { label, names, axis, lines, ticks, at = (value) => value, bands = [], height = 210 }) {
-  const width = Math.max(240, element.clientWidth || 560);
+  const width = unitsAcross(element, 240);
   const left = 10 + LETTER * Math.max(...ticks.map(([, name]) => name.length));
   const [right, top, bottom] = [14, 10, 40];
   const ends = ticks.map(([value]) => at(value));
