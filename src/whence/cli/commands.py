@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -17,11 +18,22 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 class Commands(TyperGroup):
     """The commands of whence: the first line of an error says what is wrong, the next what to do."""
 
-    def main(self, *arguments: Any, standalone_mode: bool = True, **settings: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        def run() -> Any:
+            return super(Commands, self).main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+
         if not standalone_mode:
-            return super().main(*arguments, standalone_mode=False, **settings)
+            return run()
         try:
-            code = super().main(*arguments, standalone_mode=False, **settings)
+            code = run()
         except UsageError as error:
             self._report(error)
         except typer.Abort:

@@ -55,7 +55,7 @@ def show(result: Paged, path: str | Path | None = None) -> None:
 
         from whence.render.shell import framed
 
-        display(HTML(framed(result.to_html()) if path is None else _link(path)))  # type: ignore[no-untyped-call]
+        display(HTML(framed(result.to_html()) if path is None else _link(path)))
         return
     import tempfile
     import webbrowser
