@@ -1,5 +1,6 @@
 // The page as a whole: what is chosen, and what is drawn again when a choice changes.
 
+const PAPER = 680; // pixels across a printed page: a wider map is made smaller, not cut
 let several = false; // texts
 const state = {
   index: 0,
@@ -466,8 +467,14 @@ function listen() {
     if (text?.runs.length) drawMinimap();
     if (several) drawList(headOf(state.index));
   });
-  window.addEventListener("beforeprint", () => drawRows(true));
-  window.addEventListener("afterprint", () => drawRows());
+  window.addEventListener("beforeprint", () => {
+    drawRows(true);
+    grid.element.style.zoom = Math.min(1, PAPER / grid.element.scrollWidth);
+  });
+  window.addEventListener("afterprint", () => {
+    grid.element.style.zoom = 1;
+    drawRows();
+  });
 }
 
 /** The help tells of explanations; a lens alone needs none. */
