@@ -80,7 +80,8 @@ def other_methods(
         return None
     tau = float(known.mean())
     signs = signs_of(shares, signed)
-    contrary = [index for index in reasons.named if (signs[:, index] * signs[mine, index] < 0).any()]
+    opposed = signs[:, list(reasons.named)] * signs[mine, list(reasons.named)] < 0
+    contrary = [index for index, found in zip(reasons.named, opposed.any(axis=0), strict=True) if found]
     word = strength(tau, ALIKE)
     if contrary:
         word = WORDS[max(0, WORDS.index(word) - 1)]
@@ -90,7 +91,9 @@ def other_methods(
     sentence = f"{others} {puts} the words in {order} order ({tau:.2f}; 1 is the same, 0 unrelated)"
     if contrary:
         named = ", ".join(f"“{shortened(labels[index], 40)}”" for index in contrary)
-        sentence += f", and see {named} the other way round"
+        seen = int(opposed.any(axis=1).sum())
+        who = "" if len(taus) == 1 else f"{seen} of them "
+        sentence += f", and {who}{'sees' if seen == 1 else 'see'} {named} the other way round"
     return Belief("other methods", word, sentence)
 
 

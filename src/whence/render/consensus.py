@@ -61,4 +61,5 @@ def consensus_of(
 def _named(indices: Sequence[int], labels: Sequence[str]) -> list[Part]:
     named: list[Part] = [("matters", shortened(labels[index], _LONGEST_WORD)) for index in indices[:MOST_NAMED]]
     more = len(indices) - len(named)
-    return listed([*named, *([("plain", f"{more} more")] if more else [])])
+    rest: list[Part] = [("plain", f"{more} more")] if more else []
+    return listed([*named, *rest])

@@ -195,7 +195,8 @@ def _sentence(
     def said(template: str, indices: Sequence[int], way: Kind) -> list[Part]:
         before, _, after = template.replace("{kind}", kind).partition("{}")
         words = listed([(way, shortened(labels[index], _LONGEST_WORD)) for index in indices])
-        return [("plain", before), *words, *([("plain", after)] if after else [])]
+        ending: list[Part] = [("plain", after)] if after else []
+        return [("plain", before), *words, *ending]
 
     if meaning.keep_probability:
         rest = _kept(reasons, len(scores), kind, said)
@@ -258,9 +259,9 @@ def _beginning(explanation: Explanation, part: str | None) -> tuple[list[Part], 
     tagged = _TAGGED.fullmatch(target.description) if task == "token_classification" else None
     if tagged:
         chance = percent(target.value) if target.scale == "probability" else None
-        said = ("said", shortened(tagged["tag"], _LONGEST_LABEL))
+        tag: Part = ("said", shortened(tagged["tag"], _LONGEST_LABEL))
         token: Part = ("said", shortened(tagged["token"], _LONGEST_WORD))
-        return [token, ("plain", " is tagged "), said, *_in_brackets(chance)], _DECISION
+        return [token, ("plain", " is tagged "), tag, *_in_brackets(chance)], _DECISION
     chance = None if prediction.probability is None else percent(prediction.probability)
     before = {
         "question_answering": "The answer is ",
@@ -270,7 +271,7 @@ def _beginning(explanation: Explanation, part: str | None) -> tuple[list[Part], 
     predicted = target.description == prediction.label or chance is None or (
         task == "question_answering" and target.description.endswith(f"({prediction.label})")
     )  # fmt: skip
-    said = ("said", label if before or not predicted else _capital(label))
+    said: Part = ("said", label if before or not predicted else _capital(label))
     if predicted:
         return [("plain", before), said, *_in_brackets(chance)], _NUMBER if chance is None else _DECISION
     asked = shortened(target.description, _LONGEST_LABEL)

@@ -258,7 +258,7 @@ function drawBars(picture, run, scores, full, { start, top, tops, bar }) {
         y: tops[at] + 4,
         width: Math.max(0.01, unit * Math.abs(share)),
         height: 12,
-        fill: run.meaning.signed && share < 0 ? AGAINST : FOR,
+        fill: isRandom(run) ? "#8a8f98" : run.meaning.signed && share < 0 ? AGAINST : FOR,
         class: "bar",
       }),
     );
