@@ -76,7 +76,7 @@ def results() -> dict[str, Any]:
 
 def test_every_result_has_a_small_plain_view(results: dict[str, Any]) -> None:
     said = {name: checked(result) for name, result in results.items()}
-    assert said["explanation"].startswith("good (75 %), by made_upnever a good film")
+    assert said["explanation"].startswith("Good (75 %), mainly because of good; never pulled the other way.By made_up.")
     assert "good+4.00██████████for" in said["explanation"]
     assert "never-3.00████████against" in said["explanation"]
     assert "made_upother" in said["comparison"]
@@ -87,7 +87,7 @@ def test_every_result_has_a_small_plain_view(results: dict[str, Any]) -> None:
     assert results["board"].verdict.answer in said["board"]
     assert "Weak evidence: fewer than 30 texts" in said["board"]
     assert results["audit"].verdict.answer in said["audit"]
-    assert said["list"].count("by made_up") == 2
+    assert said["list"].count("By made_up") == 2
 
 
 def test_colour_says_nothing_that_letters_do_not(results: dict[str, Any]) -> None:

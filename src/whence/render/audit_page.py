@@ -9,7 +9,7 @@ from whence.attention.verdict import best_layer, mean_of
 from whence.render.shell import finite, shell
 from whence.render.terms import words_for
 from whence.render.visible import visible
-from whence.render.wording import model_words
+from whence.render.wording import model_name, model_words
 
 SCHEMA = "whence.audit_page/1"
 TITLE = "Does attention tell which inputs matter?"
@@ -23,7 +23,7 @@ LOOKERS = {
 
 def audit_page(audit: AttentionAudit) -> str:
     """One self-contained file."""
-    title = f"{TITLE} {audit.model.id} on {audit.n_texts} text{'s' if audit.n_texts != 1 else ''}"
+    title = f"{TITLE} {model_name(audit.model.id)} on {audit.n_texts} text{'s' if audit.n_texts != 1 else ''}"
     return shell("audit", ("audit",), title, page_data(audit))
 
 

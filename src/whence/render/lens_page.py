@@ -11,7 +11,7 @@ from whence.render.rows import blanks_shown, token_label
 from whence.render.shell import packed, shell
 from whence.render.terms import words_for
 from whence.render.visible import shortened, visible
-from whence.render.wording import layer_words, model_words, running
+from whence.render.wording import layer_words, model_name, model_words, running
 
 if TYPE_CHECKING:
     from whence.lens import Lens
@@ -60,7 +60,7 @@ def page_data(lens: Lens) -> dict[str, Any]:
         "warnings": [visible(warning) for warning in lens.warnings],
         "facts": [
             ["model", model_words(lens.model)],
-            ["head", visible(f"of {lens.head}, trained to {_trained(lens)}")],
+            ["head", visible(f"of {model_name(lens.head)}, trained to {_trained(lens)}")],
             ["layers", layer_words(lens.layers)],
             ["tokens", f"{len(lens.tokens)}, of which {sum(token.special for token in lens.tokens)} special"],
         ],
@@ -72,7 +72,7 @@ def sentence(lens: Lens) -> str:
     """From which layer on what the model says stands fast, in words; without an answer, what is to be seen."""
     answer = lens.answer
     if answer is None:
-        return f"What {visible(lens.head)} reads in each token, layer by layer."
+        return f"What {visible(model_name(lens.head))} reads in each token, layer by layer."
     first = settled_at(answer)
     if first is None:
         other = said(answer.said[-1])
@@ -113,7 +113,7 @@ def lens_data(lens: Lens) -> dict[str, Any]:
         "sought": packed(lens.sought_probabilities),
         "ranks": lens.sought_ranks.ravel().tolist(),
         "shares": None if shares is None else shares.tolist(),
-        "head": visible(lens.head),
+        "head": visible(model_name(lens.head)),
         "nextToken": lens.next_token,
         "warnings": [visible(warning) for warning in lens.warnings],
     }

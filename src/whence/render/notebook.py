@@ -21,7 +21,9 @@ from whence.lens import Lens
 from whence.render.lens_page import said
 from whence.render.lens_page import sentence as lens_sentence
 from whence.render.rows import blanks_shown, number, token_label
+from whence.render.sentence import sentence_of
 from whence.render.visible import shortened, visible
+from whence.render.wording import model_name
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.verdict import STRENGTHS
 
@@ -112,12 +114,16 @@ def _framed(parts: Iterable[str]) -> str:
 
 def _explanation(explanation: Explanation) -> Iterator[str]:
     """The decision, the text with its words tinted, and the strongest words with their scores."""
-    prediction = explanation.prediction
-    chance = "" if prediction.probability is None else f" ({100 * prediction.probability:.0f} %)"
-    label = "The response" if explanation.response is not None else shortened(prediction.label, _LONGEST)
-    yield f"<p><b>{escape(label)}</b>{chance}, by {escape(shortened(explanation.method, _LONGEST))}</p>"
+    parts = sentence_of(explanation).parts
+    yield f"<p>{''.join(_part(kind, text) for kind, text in parts)}</p>"
+    yield f'<p style="font-size: 85%">By {escape(shortened(explanation.method, _LONGEST))}.</p>'
     yield _running(explanation)
     yield _strongest(explanation)
+
+
+def _part(kind: str, text: str) -> str:
+    """A part of the sentence: what the model says, and words of the text, in bold."""
+    return escape(text) if kind == "plain" else f"<b>{escape(text)}</b>"
 
 
 def _running(explanation: Explanation) -> str:
@@ -262,7 +268,8 @@ def _audit(audit: AttentionAudit) -> Iterator[str]:
     yield f"<p><b>{escape(visible(verdict.answer))}</b></p>"
     yield from (f"<p>{escape(visible(reason))}</p>" for reason in verdict.reasons[:1])
     yield _table(("", *audit.measures), rows)
-    about = f"{audit.model.id}, {audit.n_texts} text{'s' if audit.n_texts != 1 else ''}: Kendall's τ-b with attention"
+    texts = f"{audit.n_texts} text{'s' if audit.n_texts != 1 else ''}"
+    about = f"{model_name(audit.model.id)}, {texts}: Kendall's τ-b with attention"
     yield f'<p style="font-size: 85%">{escape(visible(about))}.</p>'
 
 
