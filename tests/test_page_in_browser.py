@@ -35,8 +35,10 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def show(show: Open) -> Open:
-    """Opens the page of several explanations."""
-    return lambda explanations, *size, **settings: show(page_of(explanations), *size, **settings)
+    """Opens the page of several explanations, or one that is made already."""
+    return lambda content, *size, **settings: show(
+        content if isinstance(content, str) else page_of(content), *size, **settings
+    )
 
 
 def many_layers(**changes: Any) -> Explanation:
@@ -61,6 +63,11 @@ def thousand(methods: int = 3) -> list[Explanation]:
             text = f"the film was fine number {place:04}"
             found.append(replace(each, text=text, scores=scores, prediction=said))
     return found
+
+
+@functools.cache
+def thousand_page() -> str:
+    return page_of(thousand())
 
 
 def texts_of(tab: Any, selector: str) -> list[str]:
@@ -423,7 +430,7 @@ def test_the_frame_says_with_what_and_how(show: Open) -> None:
 
 
 def test_a_thousand_texts_are_found_sorted_and_walked(show: Open) -> None:
-    tab = show(thousand())
+    tab = show(thousand_page())
     assert tab.text_content("#found") == "1000 texts"
     assert tab.locator(".item").count() < 40  # only those in sight
     assert tab.locator("*").count() < 3_000
@@ -463,7 +470,7 @@ def test_a_thousand_texts_are_found_sorted_and_walked(show: Open) -> None:
 
 def test_texts_are_sorted_by_disagreement(show: Open) -> None:
     explanations = thousand()
-    tab = show(explanations)
+    tab = show(thousand_page())
     tab.select_option("#sort", "disagreement")
     tab.focus("#list")
     tab.keyboard.press("Home")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import tiny_models
 from made_explanations import made
 
 import whence
+from whence.cli.reporting import board_at
+from whence.errors import FileError
 from whence.explanation import ExplainedTarget, Explanation, Meaning, ModelRecord, Prediction
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render.belief import ALIKE, ERRORS, MISSING, board_says, strength
@@ -206,7 +209,7 @@ def test_other_methods() -> None:
     assert beliefs(first, random) == {}, "random scores are no second opinion"
 
 
-def test_what_a_board_found() -> None:
+def test_what_a_board_found(tmp_path: Path) -> None:
     from weighted_words import TEXTS, length, of_tokens, weighted_words
 
     model = weighted_words()
@@ -221,6 +224,10 @@ def test_what_a_board_found() -> None:
     assert (model.record.id, "random") not in found
     explanation = whence.explain(model, TEXTS[0], "leave_one_out")
     assert beliefs(explanation, board=board)["a board"][0] == good.word
+    board.save(tmp_path)
+    assert board_says(board_at(tmp_path)) == found, "as --board reads it"
+    with pytest.raises(FileError, match="no scoreboard"):
+        board_at(tmp_path / "nowhere")
     assert "a board" not in beliefs(replace(explanation, model=ModelRecord("other", None, "x", "y")), board=board)
 
 
