@@ -103,7 +103,7 @@ def main() -> None:
 
 
 def write(options: argparse.Namespace, rows: list[dict[str, Any]], left_out: dict[str, str]) -> None:
-    names = ("torch", "transformers", "captum", "inseq", "whence")
+    names = ("torch", "transformers", *options.packages)
     report = {
         "rows": rows,
         "left_out": left_out,

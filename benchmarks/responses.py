@@ -192,10 +192,10 @@ def inseq_scores(
         raise SystemExit("the text comes back to other tokens: choose another number of prompt tokens")
     reader = inseq.load_model(model.module, method, tokenizer=tokenizer, device="cpu")
     found = reader.attribute(
-        prompt, whole, attributed_fn="crossentropy", show_progress=False, pretty_progress=False,
+        prompt, whole, attributed_fn="probability", logprob=True, show_progress=False, pretty_progress=False,
         attr_pos_end=None if tokens is None else first + tokens, **settings,
     )  # fmt: skip
-    scores = -np.asarray(found.sequence_attributions[0].target_attributions)
+    scores = np.asarray(found.sequence_attributions[0].target_attributions)
     scores = scores.sum(-1) if scores.ndim == 3 else scores
     return scores[:first].T[:counted]
 
