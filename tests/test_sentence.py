@@ -201,7 +201,7 @@ def test_other_methods() -> None:
         ([3, 5, 1, 4, 2], 0.2, False, "weak"),
     ):
         second = made(" ".join(WORDS), scores=[0, *order, 0], method="second")
-        sizes = np.abs([[5.0, 4, 3, 2, 1], order])
+        sizes = np.abs(np.array([[5, 4, 3, 2, 1], order], dtype=float))
         assert kendall_tau(sizes, sizes)[0, 1] == pytest.approx(tau)
         found, sentence = beliefs(first, second)["other methods"]
         assert (found, f"({tau:.2f};" in sentence, "the other way round" in sentence) == (word, True, contrary)
