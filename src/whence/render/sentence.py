@@ -66,7 +66,8 @@ class Reasons:
 class Sentence:
     """Its parts in order; as a string, words of the text stand in quotes.
 
-    >>> str(Sentence((("said", "Negative"), ("plain", ", mainly because of "), ("for", "never"), ("plain", "."))))
+    >>> parts: tuple[Part, ...] = (("said", "Negative"), ("plain", ", mainly because of "), ("for", "never"))
+    >>> str(Sentence((*parts, ("plain", ".")), Reasons()))
     'Negative, mainly because of “never”.'
     """
 
