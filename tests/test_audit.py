@@ -404,7 +404,8 @@ def test_the_command(tmp_path):
     result = run("--data", str(data), "--out", str(tmp_path / "out"), *options)
     assert result.exit_code == 0, result.output
     assert "attention audit" in result.output
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"audit.json", "rank_correlation.png", "heads.png"}
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {"audit.json", "audit.html", "rank_correlation.png", "heads.png"}
     as_json = run(*TEXTS, "--json", *options)
     assert json.loads(as_json.stdout)["n_texts"] == 3
     written = json.loads((tmp_path / "out" / "audit.json").read_text())

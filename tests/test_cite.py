@@ -236,7 +236,10 @@ def test_the_page_holds_everything_and_runs_nothing_of_it() -> None:
     assert data["sources"][1]["text"].startswith("<script>alert(1)</script> ␛[31m⟨U+202E⟩")
     assert data["answer"] == [["The film was dull.", 0], [" She made it.", None]]
     assert data["sentences"][0]["ranked"] == [[1, 4.0, 3.0, 5.0], [0, -0.5, None, None]]
-    assert "srcdoc" in found._repr_html_()
+    shown = found._repr_html_()
+    assert "<b>The film was dull.</b>" in shown
+    assert "<script" not in shown
+    assert len(shown) < 6_000
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

@@ -291,7 +291,7 @@ def test_wrong_use_is_two(tiny_folder: str, tmp_path: Path) -> None:
     assert failed(2, "explain", "good \udcff film", *model)[0] == "error: a text is not valid Unicode"
     saved = failed(2, "explain", LINE, LINE, *model, "--save", str(tmp_path / "e.json"))
     assert saved[0] == "error: --save holds one explanation, but there are 2 texts"
-    assert "No such option" in failed(2, "explain", LINE, "--nope")[-1]
+    assert "no such option" in failed(2, "explain", LINE, "--nope")[0]
     assert failed(2, "explain")[0] == "error: there is no text to explain"
     assert failed(2, "nope")
 

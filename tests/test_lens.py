@@ -337,7 +337,7 @@ def test_a_hostile_lens_is_data_and_only_data(poison: str) -> None:
     outside = re.compile(r'(id="data">).*?(</script>)', re.DOTALL)
     assert outside.sub(r"\1\2", content) == outside.sub(r"\1\2", harmless)
     assert [tag for tag, _ in Elements(content).tags] == [tag for tag, _ in Elements(harmless).tags]
-    lens = data_of(content)["texts"][0]["lens"]
+    lens = data_of(content)["lens"]
     assert lens["words"] == [shortened(blanks_shown(word), 60) for word in (poison, f"not {poison}")]
     assert lens["head"] == visible(poison)
 
@@ -345,9 +345,7 @@ def test_a_hostile_lens_is_data_and_only_data(poison: str) -> None:
 def test_a_lens_comes_back_from_the_page_exactly(decodable: whence.LayeredModel) -> None:
     lens = decode_layers(decodable, LONG, k=4)
     data = data_of(lens.to_html())
-    (entry,) = data["texts"]
-    assert (entry["runs"], entry["prediction"], data["methods"]) == ([], None, [])
-    held = entry["lens"]
+    held = data["lens"]
     np.testing.assert_array_equal(numbers(held["probabilities"]), lens.probabilities.ravel())
     np.testing.assert_array_equal(numbers(held["sought"]), lens.own_probabilities.ravel())
     assert held["ranks"] == lens.own_ranks.ravel().tolist()
@@ -405,7 +403,7 @@ def test_lens_from_the_command(family: str, folders: dict[str, str], tmp_path: P
     assert result.exit_code == 0, result.stderr
     shown = result.stdout
     assert f"page: {tmp_path / 'x.html'}" in result.stderr
-    assert data_of((tmp_path / "x.html").read_text())["texts"][0]["text"] == SHORT
+    assert data_of((tmp_path / "x.html").read_text())["sources"] == [SHORT]
     result = run(*command, "--json", "--layers", "0,-1")
     (line,) = result.stdout.splitlines()
     assert json.loads(line)["layers"] == [0, 3]

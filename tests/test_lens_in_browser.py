@@ -105,8 +105,7 @@ def test_hostile_words_are_shown_as_text(show: Open, poison: str) -> None:
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
 def test_axe_finds_no_serious_violation(show: Open, scheme: str, width: int) -> None:
     tab = show(made_lens("a good film", warnings=("read me",)).to_html(), width=width, color_scheme=scheme)
     tab.locator('.lens-square[tabindex="0"]').focus()

@@ -21,7 +21,7 @@ PACKAGE = ROOT / "src" / "whence"
 # lower parts never import higher ones, not even inside a function; parts in one line may import each other
 STOREYS = (
     ("errors", "progress", "units"),
-    ("files",),
+    ("files", "results"),
     ("json_records",),
     ("explanation", "explanation_json"),
     ("store",),
@@ -31,7 +31,7 @@ STOREYS = (
     ("selection",),
     ("data", "embedded"),
     ("models",),
-    ("lens", "lens_json", "lens_response", "probes"),
+    ("lens", "lens_answer", "lens_json", "lens_response", "probes"),
     ("engine",),
     ("methods",),
     ("comparison", "testing"),
@@ -47,6 +47,7 @@ STOREY = {part: number for number, parts in enumerate(STOREYS) for part in parts
 # The only ways up, each when it is used and not before: a result draws itself in one line.
 DOORS = {
     "explanation.py": "render",
+    "results.py": "render",
     "lens.py": "render",
     "comparison.py": "render",
     "engine/result.py": "render",

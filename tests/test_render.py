@@ -294,6 +294,29 @@ def test_a_comparison_has_words_down_and_methods_across() -> None:
     assert "Kendall's τ-b" in text
 
 
+def test_in_a_comparison_bars_point_the_way_of_their_sign() -> None:
+    """Left of the axis what is below zero, right of it what is above; without a sign all bars go to the right."""
+    first = made("good bad film", scores=[0, 2, -1, 0, 0], method="first")
+    view = comparison_view([first, made("good bad film", scores=[0, 2, 1, 1, 0], method="second", signed=False)])
+    lines = {word: line_of(word, view) for word in ("good", "bad", "film")}
+    for word, line in lines.items():
+        before, after, sizes = line.split("│")
+        assert ("█" in before or "▐" in before) == (word == "bad"), line
+        assert ("█" in after) == (word == "good"), line
+        assert "█" in sizes
+    assert len({line.index("│") for line in lines.values()}) == 1
+
+
+def test_methods_that_do_not_fit_go_below_with_their_whole_names() -> None:
+    names = ["integrated_gradients", "decoded_integrated_gradients", "leave_one_out", "gradient_x_input", "lime"]
+    text = shown(comparison_view([made("a good film", method=name) for name in names]))
+    table = text.split("Each method")[0]
+    assert sum(line.strip().startswith("good ") for line in table.splitlines()) == 2
+    squeezed = re.sub(r"\s+", "", table)
+    assert "…" not in table
+    assert all(part in squeezed for part in ("1integrated_", "2decoded_", "5lime"))
+
+
 def test_a_comparison_names_a_target_that_differs() -> None:
     other = made("good film", target=ExplainedTarget("good", "log_probability", -0.2))
     assert "explains log probability of good = -0.200" in " ".join(

@@ -153,7 +153,7 @@ def test_a_board_of_before_still_loads(board: Scoreboard, tmp_path: Path) -> Non
     assert again.texts[0].target == ExplainedTarget("yes", "probability", board.texts[0].probability)
     assert again.kinds["sufficiency"] is board.kinds["sufficiency"]
     assert again.verdict == board.verdict
-    assert again._repr_html_().startswith("<iframe")
+    assert again.to_html().startswith("<!doctype html>")
 
 
 def test_a_board_without_bounds_sets_and_a_second_way_still_loads(board: Scoreboard, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from whence.metrics.rank_correlation import kendall_tau
 from whence.models.batching import Text
 from whence.models.layered import LayeredModel, Layers
 from whence.progress import Progress, reporter
+from whence.results import Results
 from whence.targets import Target
 from whence.units import Units
 
@@ -127,10 +128,16 @@ class Comparison:
             write_whole(content, path)
         return content
 
-    def _repr_html_(self) -> str:
-        from whence.render.shell import framed
+    def show(self, path: str | Path | None = None) -> None:
+        """Open the whole page; with a path it is written there, and a notebook links to it."""
+        from whence.render.notebook import show
 
-        return framed(self.to_html())
+        show(self, path)
+
+    def _repr_html_(self) -> str:
+        from whence.render.notebook import compact
+
+        return compact(self)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.terminal import comparison_view
@@ -154,7 +161,7 @@ def compare(
     model: LayeredModel, texts: Iterable[Text], methods: Sequence[str | Method], *, target: Target = ...,
     scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
     batch_tokens: int | None = ..., progress: Progress = ..., **options: Any,
-) -> list[Comparison]: ...  # fmt: skip
+) -> Results[Comparison]: ...  # fmt: skip
 def compare(
     model: LayeredModel,
     texts: Text | Iterable[Text],
@@ -168,7 +175,7 @@ def compare(
     batch_tokens: int | None = None,
     progress: Progress = None,
     **options: Any,
-) -> Comparison | list[Comparison]:
+) -> Comparison | Results[Comparison]:
     """Put several methods side by side on a text.
 
     >>> import whence
@@ -199,7 +206,7 @@ def compare(
             )
             for method, share in zip(methods, shares, strict=True)
         ]  # fmt: skip
-    found = [Comparison(of_text) for of_text in zip(*by_method, strict=True)]
+    found = Results(Comparison(of_text) for of_text in zip(*by_method, strict=True))
     return found[0] if single else found
 
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from whence.errors import InputError, NonFiniteError, UsageError, WhenceWarning, warn_of_old_name
 from whence.explanation import Layer, ModelRecord, Token
-from whence.json_records import load_json, save_json
+from whence.json_records import load_json, plain, save_json
+from whence.lens_answer import LensAnswer, answer_of, place_of
 from whence.lens_response import WrittenByLayer, settled_layers
 from whence.models.batching import Text, encode, shortened
 from whence.models.head import Head, head_of, log_denominators_, vocabulary_of
@@ -30,6 +31,7 @@ from whence.models.responses import (
     is_ids_or_messages,
 )
 from whence.models.vocabulary import VocabularyLabels
+from whence.results import Results
 
 if TYPE_CHECKING:
     import pandas
@@ -48,7 +50,8 @@ class Lens:
     the same of the token that stands there (rank 1 is the likeliest): where they are poor, a head that fills in tokens
     does not read this layer, and what is decoded there means little. A head with `next_token` was trained to say what
     follows, and is judged by that: `following_probabilities[i, j]` and `following_ranks[i, j]` tell of `tokens[j + 1]`
-    in the state of `tokens[j]`, so they have one column less; for other heads they are None.
+    in the state of `tokens[j]`, so they have one column less; for other heads they are None. `answer` is what the model
+    itself says of the text, layer by layer, where that is one choice among labels.
     """
 
     text: str
@@ -66,6 +69,7 @@ class Lens:
     warnings: tuple[str, ...] = ()
     following_probabilities: Float[np.ndarray, "layer follower"] | None = None
     following_ranks: Int[np.ndarray, "layer follower"] | None = None
+    answer: LensAnswer | None = None
 
     @property
     def decoder(self) -> str:
@@ -149,22 +153,29 @@ class Lens:
             "head": self.head,
             "next_token": self.next_token,
             "warnings": list(self.warnings),
+            "answer": plain(self.answer),
         }
 
     def to_html(self, path: str | Path | None = None) -> str:
         """The lens as one self-contained page, returned and, if a path is given, written there."""
         from whence.files import write_whole
-        from whence.render.page import page
+        from whence.render.lens_page import lens_page
 
-        content = page([], lenses=[self], title="What the head reads at each layer")
+        content = lens_page(self)
         if path is not None:
             write_whole(content, path)
         return content
 
-    def _repr_html_(self) -> str:
-        from whence.render.shell import framed
+    def show(self, path: str | Path | None = None) -> None:
+        """Open the whole page; with a path it is written there, and a notebook links to it."""
+        from whence.render.notebook import show
 
-        return framed(self.to_html())
+        show(self, path)
+
+    def _repr_html_(self) -> str:
+        from whence.render.notebook import compact
+
+        return compact(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Lens:
@@ -219,7 +230,7 @@ def decode_layers(  # type: ignore[overload-overlap]
 def decode_layers(
     model: LayeredModel, texts: Iterable[Text | Messages], k: int = ..., layers: Layers = ..., *,
     response: Sequence[str | Ids] | Unasked | None = ..., max_new_tokens: int = ...,
-) -> list[Lens]: ...  # fmt: skip
+) -> Results[Lens]: ...  # fmt: skip
 def decode_layers(
     model: LayeredModel,
     texts: Text | Ids | Messages | Iterable[Text | Messages],
@@ -228,7 +239,7 @@ def decode_layers(
     *,
     response: str | Ids | Sequence[str | Ids] | Unasked | None = UNASKED,
     max_new_tokens: int = MAX_NEW_TOKENS,
-) -> Lens | list[Lens]:
+) -> Lens | Results[Lens]:
     """Read the states of a text as words: at each layer and position the k tokens that the head finds likeliest.
 
     >>> import whence
@@ -254,7 +265,7 @@ def decode_layers(
         encodings = answered_each(model, given, [response] if single else response, max_new_tokens, seed=0)
     else:
         encodings = [encode(model, text, index) for index, text in enumerate(given)]
-    found = [_lens(model, encoding, k, layers) for encoding in encodings]
+    found = Results(_lens(model, encoding, k, layers) for encoding in encodings)
     return found[0] if single else found
 
 
@@ -263,8 +274,9 @@ def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Le
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= head.n_vocabulary:
         raise UsageError(f"k must be a whole number from 1 to {head.n_vocabulary}, got {k!r}", "give k=5")
     asked = _read_by_head(model, layers)
-    anywhere = [0] if model.reading.reads_vocabulary else None  # a language model's own logits are not looked at
-    inputs = collate([encoding], model.tokenizer.padding, anywhere, model.device)
+    position = place_of(model, encoding)
+    read_at = [position or 0] if model.reading.reads_vocabulary else None
+    inputs = collate([encoding], model.tokenizer.padding, read_at, model.device)
     head.check_ids(inputs.ids)
     states = model.states(inputs)
     own = inputs.ids[0]
@@ -297,6 +309,7 @@ def _lens(model: LayeredModel, encoding: Encoding, k: int, layers: Layers) -> Le
         warnings=tuple(warnings),
         following_probabilities=chances[:, :-1, 1] if head.next_token else None,
         following_ranks=ranks[:, :-1, 1] if head.next_token else None,
+        answer=answer_of(model, states, inputs, asked, position),
     )
 
 

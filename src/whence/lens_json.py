@@ -10,8 +10,9 @@ import numpy as np
 
 from whence.errors import FileError
 from whence.explanation_json import LAYERS, MODEL, TOKENS, check_spans
-from whence.json_records import Reader, flag, of_schema, optional, record, several, table, text
+from whence.json_records import Reader, flag, number, of_schema, optional, record, several, table, text, whole
 from whence.lens import SCHEMA, Lens
+from whence.lens_answer import LensAnswer
 
 _ADVICE = "give a file that Lens.save wrote"
 _DERIVED = ("read_back", "read_ahead", "written")  # written for readers in other languages; worked out from the rest
@@ -41,6 +42,26 @@ def _lens(**values: Any) -> Lens:
     return Lens(**values)
 
 
+def _answer(**values: Any) -> LensAnswer:
+    if not len(values["layers"]) == len(values["said"]) == len(values["probabilities"]) == len(values["ranks"]):
+        raise FileError(f"answer: expected {len(values['layers'])} of each", _ADVICE)
+    return LensAnswer(**values)
+
+
+_ANSWER: Reader = record(
+    _answer,
+    {
+        "label": text,
+        "probability": number,
+        "position": optional(whole),
+        "layers": LAYERS,
+        "said": several(text),
+        "probabilities": table(1),
+        "ranks": table(1, np.int64),
+    },
+)
+
+
 _READERS: dict[str, Reader] = {
     "text": text,
     "pair": optional(text),
@@ -57,5 +78,8 @@ _READERS: dict[str, Reader] = {
     "warnings": several(text),
     "following_probabilities": optional(table(2)),
     "following_ranks": optional(table(2, np.int64)),
+    "answer": optional(_ANSWER),
 }
-_LENS: Reader = record(_lens, {field.name: _READERS[field.name] for field in fields(Lens)})
+_LENS: Reader = record(
+    _lens, {field.name: _READERS[field.name] for field in fields(Lens)}, of_before=lambda _: {"answer": None}
+)

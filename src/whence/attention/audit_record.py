@@ -169,10 +169,25 @@ class AttentionAudit:
 
         return plot_rank_correlation(self, ax)
 
-    def _repr_html_(self) -> str:
-        from whence.render.audit import audit_table
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The audit as one self-contained page, returned and, if a path is given, written there."""
+        from whence.render.audit_page import audit_page
 
-        return audit_table(self)
+        content = audit_page(self)
+        if path is not None:
+            write_whole(content, path)
+        return content
+
+    def show(self, path: str | Path | None = None) -> None:
+        """Open the whole page; with a path it is written there, and a notebook links to it."""
+        from whence.render.notebook import show
+
+        show(self, path)
+
+    def _repr_html_(self) -> str:
+        from whence.render.notebook import compact
+
+        return compact(self)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.audit import audit_view

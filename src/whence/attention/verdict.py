@@ -38,14 +38,15 @@ class Mean:
 
 def judge(audit: AttentionAudit) -> Verdict:
     """Read an audit: layers are judged by the mean over heads and measures, and by what they have beyond ties."""
-    layers = {layer: found for layer in audit.layers if (found := _mean(audit.of_layer(layer))) is not None}
-    if not layers:
+    layers = _means(audit)
+    best_found = best_layer(audit)
+    if best_found is None:
         return Verdict(
             "Nothing can be said: on no text could attention and importance be ranked.",
             tuple(_exclusions(audit)),
         )
-    best = max(layers, key=lambda layer: layers[layer].value)
-    between = _mean(audit.between)
+    best, _ = best_found
+    between = mean_of(audit.between)
     return Verdict(
         _answer(layers[best], between),
         (
@@ -57,6 +58,15 @@ def judge(audit: AttentionAudit) -> Verdict:
             *_exclusions(audit),
         ),
     )
+
+
+def best_layer(audit: AttentionAudit) -> tuple[AttentionLayer, Mean] | None:
+    """The layer whose attention ranks most like the measures, and how far; None where nothing could be ranked."""
+    return max(_means(audit).items(), key=lambda item: item[1].value, default=None)
+
+
+def _means(audit: AttentionAudit) -> dict[AttentionLayer, Mean]:
+    return {layer: found for layer in audit.layers if (found := mean_of(audit.of_layer(layer))) is not None}
 
 
 def _answer(attention: Mean, between: Mean | None) -> str:
@@ -121,7 +131,7 @@ def _poor_layers(layers: dict[AttentionLayer, Mean]) -> Iterator[str]:
 
 def _best_head(audit: AttentionAudit) -> Iterator[str]:
     heads = dict.fromkeys((row.layer, row.head) for row in audit.rank_correlations if row.head is not None)
-    found = {key: mean for key in heads if (mean := _mean(audit.of_layer(*key))) is not None}
+    found = {key: mean for key in heads if (mean := mean_of(audit.of_layer(*key))) is not None}
     if len(found) > len(audit.layers):
         (layer, head), mean = max(found.items(), key=lambda item: item[1].value)
         yield (
@@ -145,7 +155,7 @@ def _exclusions(audit: AttentionAudit) -> Iterator[str]:
         yield f"On up to {worst} of {audit.n_texts} texts weights or scores were all equal; these were left out there."
 
 
-def _mean(rows: Sequence[RankCorrelation] | Sequence[MeasureCorrelation]) -> Mean | None:
+def mean_of(rows: Sequence[RankCorrelation] | Sequence[MeasureCorrelation]) -> Mean | None:
     """Over the rows that have a number; None if none has."""
     known = [(row.excess, row.excess_low, row.excess_high) for row in rows if not math.isnan(row.excess)]
     return Mean(*(sum(numbers) / len(known) for numbers in zip(*known, strict=True))) if known else None

@@ -148,10 +148,16 @@ class Citations:
             write_whole(content, path)
         return content
 
-    def _repr_html_(self) -> str:
-        from whence.render.shell import framed
+    def show(self, path: str | Path | None = None) -> None:
+        """Open the whole page; with a path it is written there, and a notebook links to it."""
+        from whence.render.notebook import show
 
-        return framed(self.to_html())
+        show(self, path)
+
+    def _repr_html_(self) -> str:
+        from whence.render.notebook import compact
+
+        return compact(self)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.citations import citations_view

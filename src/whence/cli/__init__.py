@@ -9,14 +9,15 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from whence.cli import audit, cite, compare, evaluate, explain, fit, lens, methods, overview, run, table
+from whence.cli import audit, cite, compare, evaluate, explain, fit, lens, methods, metrics, overview, run, table
 from whence.cli.arguments import option_of_today
+from whence.cli.commands import Commands
 
 app = typer.Typer(
     name="whence",
+    cls=Commands,
     help="Which words a text model's decision rests on, at every layer.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": option_of_today},
@@ -25,7 +26,7 @@ app = typer.Typer(
 # Help lists the commands in this order.
 for command in (
     explain.explain, compare.compare, lens.lens, cite.cite, run.run, table.table, overview.overview, fit.fit,
-    evaluate.evaluate, audit.audit, methods.methods,
+    evaluate.evaluate, audit.audit, methods.methods, metrics.metrics,
 ):  # fmt: skip
     app.command()(command)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from whence.cli import completion
 from whence.cli.reporting import say
 from whence.errors import FileError, UsageError
 
@@ -23,17 +24,33 @@ SomeData = Annotated[
     str | None, Option("--data", metavar="FILE|NAME", help="Texts from a file or set; many are for `whence run`.")
 ]
 OneText = Annotated[str, Argument(metavar="TEXT", help="A text; - reads standard input.")]
-ModelName = Annotated[str | None, Option("--model", "-m", metavar="M", help="A folder, a hub id or an embedded name.")]
+ModelName = Annotated[
+    str | None,
+    Option(
+        "--model", "-m", metavar="M", help="A folder, a hub id or an embedded name.", autocompletion=completion.models
+    ),
+]
 HeadName = Annotated[
     str | None, Option("--head", metavar="M", help="The language model whose head reads states as words.")
 ]
-MethodName = Annotated[str | None, Option("--method", metavar="NAME", help="A name from `whence methods`.")]
-MethodNames = Annotated[str, Option("--methods", metavar="A,B,C", help="Names from `whence methods`.")]
+MethodName = Annotated[
+    str | None,
+    Option("--method", metavar="NAME", help="A name from `whence methods`.", autocompletion=completion.methods),
+]
+MethodNames = Annotated[
+    str, Option("--methods", metavar="A,B,C", help="Names from `whence methods`.", autocompletion=completion.methods)
+]
 LayerNames = Annotated[
     str | None, Option("--layers", metavar="LAYERS", help="all, embeddings, or numbers such as 0,3,-1.")
 ]
 UnitName = Annotated[
-    str, Option("--units", metavar="UNIT", help="What is scored: token, word, sentence, paragraph or turn (of a chat).")
+    str,
+    Option(
+        "--units",
+        metavar="UNIT",
+        help="What is scored: token, word, sentence, paragraph or turn (of a chat).",
+        autocompletion=completion.units,
+    ),
 ]
 TargetName = Annotated[
     str | None,
@@ -56,7 +73,10 @@ MessagesFile = Annotated[
 WithoutText = Annotated[
     str | None, Option("--without", metavar="TEXT", help="Part of the prompt: why so with it, rather than without it?")
 ]
-ScaleName = Annotated[str | None, Option("--scale", metavar="UNIT", help="logit, probability or log_probability.")]
+ScaleName = Annotated[
+    str | None,
+    Option("--scale", metavar="UNIT", help="logit, probability or log_probability.", autocompletion=completion.scales),
+]
 Pair = Annotated[str | None, Option("--pair", metavar="TEXT", help="The second text: a context, a hypothesis.")]
 SpanText = Annotated[str | None, Option("--span", metavar="START:END", help="An answer: characters of the pair.")]
 At = Annotated[int | None, Option("--at", metavar="CHARACTER", help="Explain the token at this character.")]
@@ -72,6 +92,10 @@ Probes = Annotated[Path | None, Option("--probes", metavar="FOLDER", help="What 
 Json = Annotated[bool, Option("--json", help="Print one JSON object per line and nothing else.")]
 Save = Annotated[Path | None, Option("--save", metavar="FILE", help="Write the explanation as JSON.")]
 Html = Annotated[Path | None, Option("--html", metavar="FILE", help="Write a page that any browser shows.")]
+BoardFolder = Annotated[
+    Path | None,
+    Option("--board", metavar="FOLDER", help="A board of this model, by whence evaluate: the page says what it found."),
+]
 Seed = Annotated[int, Option("--seed", metavar="N", help="Makes every random choice repeatable.")]
 BatchTokens = Annotated[int | None, Option("--batch-tokens", metavar="N", help="Lower it if memory runs out.")]
 Words = Annotated[bool, Option("--words/--tokens", help="One line per word, or per token.")]

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from whence.cli import completion
 from whence.cli.arguments import (
     BatchTokens,
     DataDir,
     Debug,
+    Html,
     Json,
     ModelName,
     Revision,
@@ -24,7 +26,7 @@ from whence.cli.arguments import (
     read_texts,
 )
 from whence.cli.progress import load_model
-from whence.cli.reporting import errors_reported, print_line, print_views, say
+from whence.cli.reporting import check_page, errors_reported, print_line, print_views, say
 from whence.errors import FileError, UsageError
 from whence.progress import reporter
 
@@ -38,15 +40,20 @@ USUAL_LIMIT = 200  # texts of a data set: enough for narrow intervals, and secon
 SomeTexts = Annotated[list[str] | None, Argument(metavar="TEXT", help="Texts; - reads standard input.")]
 SomeData = Annotated[str | None, Option("--data", metavar="FILE|NAME", help="A file of texts, or a set such as sst2.")]
 SomeLimit = Annotated[int, Option("--limit", metavar="N", min=1, help="At most so many texts of --data.")]
-Measures = Annotated[str | None, Option("--measures", metavar="A,B", help="Names from `whence methods`.")]
+Measures = Annotated[
+    str | None,
+    Option("--measures", metavar="A,B", help="Names from `whence methods`.", autocompletion=completion.methods),
+]
 Queries = Annotated[str, Option("--queries", metavar="WHO", help="Whose attention: all, first or last tokens'.")]
-Folder = Annotated[Path | None, Option("--out", metavar="FOLDER", help="Write audit.json and two figures there.")]
+Folder = Annotated[
+    Path | None, Option("--out", metavar="FOLDER", help="Write audit.json, audit.html and two figures there.")
+]
 
 
 def audit(
     texts: SomeTexts = None, model: ModelName = None, data: SomeData = None, data_dir: DataDir = None,
     split: Split = None, limit: SomeLimit = USUAL_LIMIT, measures: Measures = None, queries: Queries = "all",
-    out: Folder = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
+    out: Folder = None, html: Html = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
     as_json: Json = False, seed: Seed = 0, batch_tokens: BatchTokens = None, debug: Debug = False,
 ) -> None:  # fmt: skip
     """Tell whether the model's attention says which inputs matter, layer by layer.
@@ -57,6 +64,7 @@ def audit(
         names = [name.strip() for name in (measures or "").split(",") if name.strip()]
         settings = {"measures": known_methods(names)} if names else {}
         _check_out(out)
+        check_page(html)
         given = _texts(texts or [], data, data_dir, split, limit, seed)
         loaded = load_model(model, task, revision, trust=trust)
         found = _audit(loaded, given, queries=queries, seed=seed, batch_tokens=batch_tokens, **settings)
@@ -67,6 +75,9 @@ def audit(
             sys.stdout.flush()
         else:
             print_views([found])
+        if html is not None:
+            found.to_html(html)
+            say(f"page: {html.absolute()}")
 
 
 def _texts(
@@ -109,6 +120,7 @@ def _write(found: AttentionAudit, out: Path) -> None:
     from whence.render.figure_file import write_figure
 
     found.save(out / "audit.json")
+    found.to_html(out / "audit.html")
     for name, draw in {"rank_correlation": plot_rank_correlation, "heads": plot_heads}.items():
         ax = draw(found)  # type: ignore[operator]
         write_figure(ax.figure, out / f"{name}.png")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from whence.cli import completion
 from whence.cli.arguments import (
     BatchTokens,
     DataDir,
@@ -50,9 +51,20 @@ Folder = Annotated[
     Path, Option("--out", metavar="FOLDER", help="Where the board goes; a killed run goes on from there.")
 ]
 SomeMethods = Annotated[
-    str | None, Option("--methods", metavar="A,B,C", help="Names from `whence methods`; without it all that work.")
+    str | None,
+    Option(
+        "--methods",
+        metavar="A,B,C",
+        help="Names from `whence methods`; without it all that work.",
+        autocompletion=completion.methods,
+    ),
 ]
-MetricNames = Annotated[str | None, Option("--metrics", metavar="A,B", help="Metrics or groups; see docs/metrics.md.")]
+MetricNames = Annotated[
+    str | None,
+    Option(
+        "--metrics", metavar="A,B", help="Names or groups from `whence metrics`.", autocompletion=completion.metrics
+    ),
+]
 LayerName = Annotated[str, Option("--layer", metavar="LAYER", help="best (chosen on held-out texts), each, or one.")]
 BudgetName = Annotated[
     str,

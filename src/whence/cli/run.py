@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
+from whence.cli import completion
 from whence.cli.arguments import (
     Against,
     At,
@@ -46,7 +47,12 @@ Data = Annotated[
 Folder = Annotated[Path, Option("--out", metavar="FOLDER", help="Where the tables go.")]
 SomeMethods = Annotated[
     str | None,
-    Option("--methods", metavar="A,B", help="Names from `whence methods`, or board:FOLDER; by default the usual one."),
+    Option(
+        "--methods",
+        metavar="A,B",
+        help="Names from `whence methods`, or board:FOLDER; by default the usual one.",
+        autocompletion=completion.methods,
+    ),
 ]
 TextColumn = Annotated[str | None, Option("--text-column", metavar="NAME", help="The column of texts; else found.")]
 PairColumn = Annotated[str | None, Option("--pair-column", metavar="NAME", help="The column of second texts.")]

@@ -43,6 +43,7 @@ from whence.models.responses import (
     is_ids_or_messages,
 )
 from whence.progress import Progress, reporter
+from whence.results import Results
 from whence.selection import predictions, select
 from whence.targets import Contrast, Label, Target
 from whence.units import Units
@@ -65,7 +66,7 @@ def explain(
     batch_tokens: int | None = ..., progress: Progress = ...,
     response: Sequence[str | Ids] | Unasked | None = ..., foil: None = ..., without: None = ...,
     max_new_tokens: int = ..., **options: Any,
-) -> list[Explanation]: ...  # fmt: skip
+) -> Results[Explanation]: ...  # fmt: skip
 def explain(
     model: LayeredModel,
     texts: Text | Ids | Messages | Iterable[Text | Messages],
@@ -83,7 +84,7 @@ def explain(
     without: Passages | None = None,
     max_new_tokens: int = MAX_NEW_TOKENS,
     **options: Any,
-) -> Explanation | list[Explanation]:
+) -> Explanation | Results[Explanation]:
     """Tell which tokens the model's decision, or its response, rests on.
 
     >>> import whence
@@ -152,7 +153,7 @@ def explain(
     for explanation in explanations:
         for warning in explanation.warnings:
             python_warnings.warn(f"{shortened(explanation.text)}: {warning}", WhenceWarning, stacklevel=2)
-    return explanations[0] if single else explanations
+    return explanations[0] if single else Results(explanations)
 
 
 def _explained(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,17 +15,13 @@ from rich.text import Text
 from whence.attention.attention_maps import AttentionLayer
 from whence.attention.audit_record import AttentionAudit, RankCorrelation
 from whence.errors import UnknownNameError
-from whence.render.figure import AGAINST, AS_IS, FOR, SMALL, TINY, WIDTH
+from whence.render.audit_page import LOOKERS
+from whence.render.figure import AGAINST, AS_IS, FOR, SMALL, TINY, WIDTH, new_axes
 from whence.render.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LOOKERS = {
-    "all": "from all tokens, averaged",
-    "first": "from the first token",
-    "last": "from the last token",
-}
 # Okabe and Ito's colours (apart for every kind of colour vision), each with a marker of its own
 _LINES = (("#0072b2", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#cc79a7", "D"), ("#56b4e9", "v"), ("#e69f00", "P"))
 
@@ -82,7 +77,7 @@ def _heading(measure: str) -> Text:
 def _legend(audit: AttentionAudit) -> str:
     return (
         "Kendall's τ-b between the attention that tokens receive (mean over heads, "
-        f"{_LOOKERS.get(audit.queries, audit.queries)}) and the size of each measure's scores at the word embeddings "
+        f"{LOOKERS.get(audit.queries, audit.queries)}) and the size of each measure's scores at the word embeddings "
         f"({audit.scale.replace('_', ' ')} of the prediction), ± half the 95 % interval of the mean over texts; "
         "ties: the τ that shared zeros alone explain, where there are any. Bold: surely more. "
         "Entropy 1 is uniform. Special tokens are left out."
@@ -106,32 +101,9 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.2f}"
 
 
-def audit_table(audit: AttentionAudit) -> str:
-    """An audit as a piece of HTML for a notebook: the verdict with its reasons, and τ by layer and measure."""
-    verdict = audit.verdict
-    said = "".join(f"<li>{escape(visible(line))}</li>" for line in (*verdict.reasons, *audit.warnings))
-    head = "".join(f"<th>{escape(visible(name))}</th>" for name in ("layer", *audit.measures))
-    rows = "".join(
-        f"<tr><th>{layer}</th>{''.join(f'<td>{_with_interval(row)}</td>' for row in audit.of_layer(layer))}</tr>"
-        for layer in audit.layers
-    )
-    about = f"{audit.model.id}, {audit.n_texts} text{'s' if audit.n_texts != 1 else ''}: Kendall's τ-b with attention"
-    return (
-        f"<p><strong>{escape(verdict.answer)}</strong></p><ul>{said}</ul>"
-        f"<table><caption>{escape(visible(about))}</caption><tr>{head}</tr>{rows}</table>"
-    )
-
-
-def _with_interval(row: RankCorrelation) -> str:
-    return "–" if math.isnan(row.tau) else f"{row.tau:.2f} [{row.low:.2f}, {row.high:.2f}]"
-
-
 def plot_rank_correlation(audit: AttentionAudit, ax: Axes | None = None) -> Axes:
     """Draw τ by layer, one line per measure with its interval, and dotted the τ that ties alone explain."""
-    if ax is None:
-        from matplotlib import pyplot
-
-        _, ax = pyplot.subplots(figsize=(WIDTH * 1.4, 2.4), layout="constrained")
+    ax = ax or new_axes(2.4, WIDTH * 1.4)
     positions = np.arange(len(audit.layers))
     for number, measure in enumerate(audit.measures):
         colour, marker = _LINES[number % len(_LINES)]
@@ -162,10 +134,7 @@ def plot_heads(audit: AttentionAudit, measure: str | None = None, ax: Axes | Non
     rows = {(row.layer, row.head): row.tau for row in audit.rank_correlations if row.measure == measure and row.head}
     n_heads = max(head or 0 for _, head in rows)
     taus = np.array([[rows.get((layer, head + 1), math.nan) for head in range(n_heads)] for layer in audit.layers])
-    if ax is None:
-        from matplotlib import pyplot
-
-        _, ax = pyplot.subplots(figsize=(WIDTH, 0.8 + 0.2 * len(audit.layers)), layout="constrained")
+    ax = ax or new_axes(0.8 + 0.2 * len(audit.layers))
     colours = LinearSegmentedColormap.from_list("whence", [AGAINST, "white", FOR])
     edges = (np.arange(n_heads + 1) + 0.5, np.arange(len(audit.layers) + 1) - 0.5)
     mesh = ax.pcolormesh(*edges, taus, cmap=colours, vmin=-1, vmax=1, edgecolors="0.92", linewidth=0.4)

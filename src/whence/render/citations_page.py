@@ -7,8 +7,8 @@ from typing import Any
 from whence.citing.citations import Citations
 from whence.render.citations import rule_words
 from whence.render.shell import finite, shell
-from whence.render.visible import unseen, visible
-from whence.render.wording import cost_words, model_words, options_words
+from whence.render.visible import visible
+from whence.render.wording import cost_words, model_words, options_words, running
 
 SCHEMA = "whence.citations_page/1"
 
@@ -65,12 +65,3 @@ def _pieces(citations: Citations) -> list[list[Any]]:
         end = sentence.end
     pieces.append([running(citations.answer[end:]), None])
     return [piece for piece in pieces if piece[0]]
-
-
-def running(text: str) -> str:
-    """Text that keeps its lines; whatever else cannot be seen, or steers, becomes a symbol."""
-    found, end = "", 0
-    for place, symbol in unseen(text):
-        found += text[end:place] + symbol
-        end = place + 1
-    return found + text[end:]

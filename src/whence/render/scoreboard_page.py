@@ -10,23 +10,29 @@ from whence.explanation import Explanation
 from whence.metrics.table import HEADLINE
 from whence.render.page import page
 from whence.render.shell import finite, shell
+from whence.render.terms import words_for
 from whence.render.visible import shortened, visible
-from whence.render.wording import options_words
+from whence.render.wording import model_name, options_words
+from whence.render.worked_example import worked_example
 from whence.scoreboard.board import CURVES, GRID, Scoreboard
 from whence.scoreboard.second_way import SECOND, WAYS
-from whence.scoreboard.verdict import passes_of
+from whence.scoreboard.verdict import STRENGTHS, passes_of
 
 SCHEMA = "whence.scoreboard_page/2"
 TITLE = "Which explanation should I believe?"
-SCRIPTS = ("begin", "charts", "ranking", "panels", "scoreboard")
+SCRIPTS = ("begin", "charts", "ranking", "example", "panels", "scoreboard")
 MOST_DISPUTED = 8  # texts listed
 MOST_TEXTS = 500  # in the page of texts: more would not open quickly
 _LONGEST = 280  # characters of a text in the list
+_GLOSSARY = (
+    "AUPRC", "control", "faithfulness", "game", "Holm", "interval", "layer", "LDS", "passes", "random",
+    "single_effects", "token", "τ",
+)  # fmt: skip
 
 
 def scoreboard_page(board: Scoreboard, *, texts: str | None = None) -> str:
     """The page of a board; `texts` is the address of the page with its texts, if there is one to link to."""
-    title = f"{TITLE} {board.model.id} on {board.n_texts} text{'s' if board.n_texts != 1 else ''}"
+    title = f"{TITLE} {model_name(board.model.id)} on {board.n_texts} text{'s' if board.n_texts != 1 else ''}"
     return shell("scoreboard", SCRIPTS, title, page_data(board, texts))
 
 
@@ -37,7 +43,7 @@ def texts_page(board: Scoreboard) -> str:
     names = [*believed, *sorted(ranked, key=controls.__contains__)]
     columns = [board.explanations(name)[:MOST_TEXTS] for name in names]
     explanations: list[Explanation] = [each for row in zip(*columns, strict=True) for each in row]
-    return page(explanations, title=f"The texts of the scoreboard of {board.model.id}")
+    return page(explanations, title=f"The texts of the scoreboard of {model_name(board.model.id)}", board=board)
 
 
 def page_data(board: Scoreboard, texts: str | None = None) -> dict[str, Any]:
@@ -45,7 +51,7 @@ def page_data(board: Scoreboard, texts: str | None = None) -> dict[str, Any]:
     verdict = board.verdict
     return {
         "schema": SCHEMA,
-        "model": visible(board.model.id),
+        "model": visible(model_name(board.model.id)),
         "nTexts": board.n_texts,
         "seconds": round(board.seconds, 1),
         "answer": visible(verdict.answer),
@@ -79,6 +85,8 @@ def page_data(board: Scoreboard, texts: str | None = None) -> dict[str, Any]:
         "ways": _ways(board),
         "texts": texts,
         "disputed": _disputed(board),
+        "example": worked_example(board),
+        "glossary": words_for(*_GLOSSARY) | {f"{name} evidence": said for name, said in STRENGTHS.items()},
     }
 
 

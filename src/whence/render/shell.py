@@ -24,14 +24,25 @@ from whence.render.visible import visible
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-SHELL_SCRIPTS = ("begin", "tables")
+SHELL_SCRIPTS = ("begin", "tables", "reading", "tip", "cells", "terms", "charts")
 _HEIGHT = 760  # pixels of a notebook's output
 
 
-def shell(page: str, scripts: Sequence[str], title: str, data: Mapping[str, Any], made_by: str = "") -> str:
-    """One self-contained file: the shell around the markup, style and scripts of the folder `pages/{page}`."""
-    style = _file("shell/shell.css") + _file(f"{page}/{page}.css")
-    names = [*(f"shell/{name}" for name in SHELL_SCRIPTS), *(f"{page}/{name}" for name in scripts)]
+def shell(
+    page: str,
+    scripts: Sequence[str],
+    title: str,
+    data: Mapping[str, Any],
+    made_by: str = "",
+    *,
+    shared: Sequence[str] = (),
+) -> str:
+    """One self-contained file: the shell around the markup, style and scripts of the folder `pages/{page}`.
+
+    `shared` are parts that other pages have too, each a style and a script, as in "lens/squares".
+    """
+    style = "".join(_file(f"{name}.css") for name in ("shell/shell", *shared, f"{page}/{page}"))
+    names = [*(f"shell/{name}" for name in SHELL_SCRIPTS), *shared, *(f"{page}/{name}" for name in scripts)]
     script = "\n".join(_file(f"{name}.js") for name in names)
     policy = {
         "default-src": "'none'",

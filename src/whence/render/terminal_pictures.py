@@ -7,6 +7,7 @@ looks strong on dark and on light screens, and the same characters carry the pic
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -131,13 +132,16 @@ class Bars:
 def _bar(size: float, *, leftward: bool = False) -> str:
     whole, part = int(size), size - int(size)
     if leftward:
-        return ("▐" if part >= 0.5 or (not whole and part > 0.05) else "") + "█" * whole
+        return ("▐" if part >= 0.5 else "▕" if not whole and part > 0.05 else "") + "█" * whole
     return "█" * whole + " ▏▎▍▌▋▊▉"[int(part * 8)].strip()
 
 
 @dataclass(frozen=True)
 class Columns:
-    """One line per word, one column per method; where there is no room for number and bar a tile says it."""
+    """One line per word, one column per method: its number, and a bar to the left for scores below zero.
+
+    Methods that do not fit beside each other go below.
+    """
 
     rows: Sequence[Row]
     methods: Sequence[str]
@@ -145,18 +149,43 @@ class Columns:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         label = _label_width(self.rows, min(20, options.max_width // 4))
-        width = max(3, min(26, (options.max_width - label - 3) // len(self.methods)))
-        header = Text(" " * (label + 3), style="dim", no_wrap=True)
-        for method in self.methods:
-            header.append(fitted(method if width > 10 else method.split()[0], width - 1) + " ")
-        yield header
-        for row in self.rows:
-            line = Text("  ", no_wrap=True).append(fitted(row.label, label), "bold").append(" ")
-            for column, (share, signed) in enumerate(zip(row.scores.tolist(), self.signed, strict=True), start=1):
-                if width < 11:
-                    line.append_text(_tile(share, 1.0, min(width - 1, 5), signed))
-                else:
-                    line.append(number(share, 1.0, sign=signed).rjust(5) + " ")
-                    line.append(_bar(abs(share) * (width - 8)), hue_of(share, signed))
-                line.append(" " * (label + 3 + width * column - line.cell_len))
-            yield line
+        room = options.max_width - label - 3
+        fit = min(len(self.methods), max(1, room // _NARROWEST_COLUMN))
+        width = min(_WIDEST_COLUMN, room // fit)
+        for start in range(0, len(self.methods), fit):
+            columns = range(start, min(start + fit, len(self.methods)))
+            if start:
+                yield Text()
+            names = [_folded(self.methods[column], width - 1) for column in columns]
+            for line in range(max(map(len, names))):
+                header = "".join(f"{(name[line] if line < len(name) else ''):<{width}}" for name in names)
+                yield Text(" " * (label + 3) + header, style="dim", no_wrap=True)
+            for row in self.rows:
+                shown = Text("  ", no_wrap=True).append(fitted(row.label, label), "bold").append(" ")
+                for column in columns:
+                    shown.append_text(_signed_bar(float(row.scores[column]), width, self.signed[column]))
+                yield shown
+
+
+_NARROWEST_COLUMN, _WIDEST_COLUMN = 20, 32
+
+
+def _signed_bar(share: float, width: int, signed: bool) -> Text:
+    """A share of the largest as a number and a bar from the axis: of scores with a sign the axis is in the middle."""
+    room = width - 8  # number, blank, axis, gap
+    left = room // 2 if signed else 0
+    text = Text(number(share, 1.0, sign=signed).rjust(5) + " ")
+    text.append((_bar(-share * left, leftward=True) if share < 0 else "").rjust(left), AGAINST)
+    text.append("│", "dim").append("" if share < 0 else _bar(share * (room - left)), FOR)
+    text.append(" " * (width - text.cell_len))
+    return text
+
+
+def _folded(name: str, width: int) -> list[str]:
+    """A name in lines of so many columns, broken after underscores where that is enough."""
+    lines = [""]
+    for piece in re.findall(r"[^_]*_?", name):
+        if len(lines[-1]) + len(piece) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += piece
+    return [fitted(line, width).rstrip() for line in lines]

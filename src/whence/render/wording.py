@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whence.explanation import Cost, Layer, Meaning, ModelRecord
-from whence.render.visible import shortened, visible
+from whence.render.visible import shortened, unseen, visible
 
 _LONGEST_OPTION = 400
 
@@ -23,7 +24,20 @@ def cost_words(cost: Cost) -> str:
 
 
 def options_words(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{visible(name)}={shortened(str(value), _LONGEST_OPTION)}" for name, value in options.items())
+    return ", ".join(
+        f"{visible(name)}={shortened(model_name(str(value)), _LONGEST_OPTION)}" for name, value in options.items()
+    )
+
+
+def model_name(name: str) -> str:
+    """A model, or what else may come from a folder, by name: of a folder only what it is called itself.
+
+    >>> model_name("/home/someone/models/smollm2"), model_name("org/model")
+    ('smollm2', 'org/model')
+    """
+    if name.startswith(("/", "~", "./", "../")) or name[1:3] == ":\\" or os.path.isdir(name):
+        return name.replace("\\", "/").rstrip("/").rpartition("/")[2] or name
+    return name
 
 
 def range_words(meaning: Meaning) -> str:
@@ -54,6 +68,15 @@ def layer_words(layers: Sequence[Layer]) -> str:
 
 
 def model_words(model: ModelRecord) -> str:
-    """The model by id, revision, architecture and task."""
+    """The model by name, revision, architecture and task."""
     revision = f" at {model.revision}" if model.revision else ""
-    return visible(f"{model.id}{revision} ({model.architecture}, {model.task.replace('_', ' ')})")
+    return visible(f"{model_name(model.id)}{revision} ({model.architecture}, {model.task.replace('_', ' ')})")
+
+
+def running(text: str) -> str:
+    """Text that keeps its lines; whatever else cannot be seen, or steers, becomes a symbol."""
+    found, end = "", 0
+    for place, symbol in unseen(text):
+        found += text[end:place] + symbol
+        end = place + 1
+    return found + text[end:]

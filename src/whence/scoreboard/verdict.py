@@ -21,6 +21,12 @@ IN_COMPANY = 1e-3  # of the largest score: more than rounding
 
 
 Strength = Literal["weak", "fair", "strong"]
+STRENGTHS: dict[Strength, str] = {
+    "weak": f"fewer than {FEW_TEXTS} texts, or the best is surely better than none of the other methods",
+    "fair": f"at least {FEW_TEXTS} texts, and the best is surely better than some of the other methods",
+    "strong": f"at least {MANY_TEXTS} texts, and the best is surely better than more than half of the other methods",
+}
+"""What each strength of evidence means, in words."""
 
 
 @dataclass(frozen=True)

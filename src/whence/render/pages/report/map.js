@@ -3,6 +3,7 @@
 const TALL = 60; // rows; more scroll inside the map
 const SPARE = 12; // rows drawn above and below those in sight
 const STRONG = 0.2; // a share from which a square carries its sign
+const WIDE = 20; // columns; a map with more, or of several methods, takes the whole width
 
 const grid = {
   element: byId("grid"),
@@ -55,6 +56,7 @@ function drawMap(shown) {
   grid.body = node("div", { role: "rowgroup", class: "body" });
   grid.element.replaceChildren(node("div", { role: "rowgroup", class: "head" }, ...headRows()), grid.body);
   grid.rows.clear();
+  document.querySelector(".views").classList.toggle("wide", grid.columns.length > WIDE || runs.length > 1);
   grid.tall = pieces.length > TALL;
   grid.scroller.classList.toggle("tall", grid.tall);
   grid.focus = {
@@ -189,6 +191,7 @@ function fillCell(cell, index, column) {
   cell.style.setProperty("--share", Math.abs(share).toFixed(3));
   cell.classList.toggle("against", run.meaning.signed && score < 0);
   cell.classList.toggle("strong", Math.abs(share) >= STRONG);
+  cell.classList.toggle("faint", Math.abs(share) < FAINT);
   cell.classList.toggle(
     "now",
     column.kind === "square" && layer === grid.now[column.run] && column.run === grid.chosen,
@@ -258,59 +261,4 @@ function focusCell(row, column) {
   }
   drawRows();
   grid.rows.get(grid.focus.row).querySelector(`[data-column="${grid.focus.column}"]`).focus();
-}
-
-/** Where a key leads from the square with the focus, or null. */
-function stepOf(event, { row, column }, rows, columns) {
-  const [lastRow, lastColumn] = [rows - 1, columns - 1];
-  switch (event.key) {
-    case "ArrowUp":
-      return [row - 1, column];
-    case "ArrowDown":
-      return [row + 1, column];
-    case "ArrowLeft":
-      return [row, column - 1];
-    case "ArrowRight":
-      return [row, column + 1];
-    case "PageUp":
-      return [row - 10, column];
-    case "PageDown":
-      return [row + 10, column];
-    case "Home":
-      return event.ctrlKey ? [0, 0] : [row, 0];
-    case "End":
-      return event.ctrlKey ? [lastRow, lastColumn] : [row, lastColumn];
-    default:
-      return null;
-  }
-}
-
-/** The row and column of the square an event came from, or null. */
-function cellOf(target) {
-  const cell = target instanceof Element ? target.closest('[role="gridcell"][data-column]') : null;
-  return cell && { cell, row: Number(cell.parentNode.dataset.row), column: Number(cell.dataset.column) };
-}
-
-/** Squares that are pointed at, clicked, or walked by keys: each shows its note; `move` puts the focus on one. */
-function listenToCells(table, countColumns, move, showNote) {
-  const on = (event, act) =>
-    table.element.addEventListener(event, (happened) => {
-      const found = cellOf(happened.target);
-      if (found) act(found, happened);
-    });
-  on("focusin", (found) => {
-    table.focus = { row: found.row, column: found.column };
-    showNote(found);
-  });
-  on("click", ({ row, column }) => move(row, column));
-  on("pointerover", showNote);
-  on("keydown", (_, event) => {
-    const step = event.altKey || event.metaKey ? null : stepOf(event, table.focus, table.pieces.length, countColumns());
-    if (!step) return;
-    event.preventDefault();
-    event.stopPropagation();
-    move(...step);
-  });
-  table.element.addEventListener("focusout", hideTip);
-  table.element.addEventListener("pointerleave", hideTip);
 }

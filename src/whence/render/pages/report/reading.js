@@ -1,15 +1,5 @@
 // Reading the data: a text with its pieces and the scores of every method, ready to draw.
 
-const floats = (base64) => new Float32Array(Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0)).buffer);
-
-const shortened = (text, most) =>
-  text.length <= most ? text : `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, "")}…`;
-
-const LAYER_NAMES = { embeddings: "word embeddings", 0: "embedding" };
-const layerName = (layer) => LAYER_NAMES[layer] ?? `layer ${layer}`;
-const layerShort = (layer) => LAYER_NAMES[layer] ?? String(layer);
-const layerPhrase = (layer) => (layer in LAYER_NAMES ? `the ${LAYER_NAMES[layer]}` : `layer ${layer}`);
-
 /**
  * A text: its sources as lists of characters (as Python counts them), its pieces by unit, and its runs. What is one
  * token is the same piece in both units.

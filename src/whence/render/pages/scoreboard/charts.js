@@ -1,17 +1,4 @@
-// Charts in SVG: axes, dots with intervals, and lines.
-
-/** Round numbers that span a range, about so many. */
-function ticksOf(low, high, about = 5) {
-  const rough = (high - low || 1) / about;
-  const size = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((each) => each * size).find((each) => each >= rough);
-  const ticks = [];
-  for (let tick = Math.ceil(low / step) * step; tick <= high + step * 1e-6; tick += step)
-    ticks.push(Number(tick.toFixed(10)));
-  return ticks;
-}
-
-const linear = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+// Charts in SVG: faithfulness against cost, and the games.
 
 /** Room for a label beside a dot, right or left of it or a little above or below, where nothing stands yet. */
 function freeSpot(wide, cx, cy, least, width, taken) {
@@ -31,7 +18,7 @@ function freeSpot(wide, cx, cy, least, width, taken) {
 /** Faithfulness against passes, on a logarithmic axis; the line joins what nothing beats in both. */
 function drawPareto(element) {
   const shown = data.entries.filter((entry) => entry.passes && entry.means[HEADLINE]);
-  const [width, height] = [Math.max(280, element.clientWidth || 560), 360]; // as wide as there is room, so that letters keep their size
+  const [width, height] = [unitsAcross(element, 280), 360];
   const [left, right, top, bottom] = [34, 12, 14, 40];
   const costs = shown.map((entry) => Math.log10(entry.passes));
   const values = shown.map((entry) => entry.means[HEADLINE][0]);
@@ -79,6 +66,7 @@ function drawPareto(element) {
     top: y(value) - 5,
     bottom: y(value) + 5,
   }));
+  const unnamed = [];
   for (const point of points.sort((one, other) => other.value - one.value)) {
     const [cx, cy] = [x(point.cost), y(point.value)];
     const dot = shape("circle", { class: `dot ${classOf(point.entry)}`, cx, cy, r: 5 });
@@ -87,7 +75,10 @@ function drawPareto(element) {
     );
     picture.append(dot);
     const spot = freeSpot(point.entry.name.length * 7.6, cx, cy, left, width, taken);
-    if (!spot) continue; // its name is in the ranking, and on the dot
+    if (!spot) {
+      unnamed.push(`${point.entry.name} (${decimals(point.value)} for ${Math.round(point.entry.passes)})`);
+      continue;
+    }
     taken.push(spot);
     const anchor = spot.left > cx ? { x: cx + 9, "text-anchor": "start" } : { x: cx - 9, "text-anchor": "end" };
     picture.append(
@@ -95,6 +86,7 @@ function drawPareto(element) {
     );
   }
   element.replaceChildren(picture);
+  byId("unnamed").textContent = unnamed.length ? `Dots without room for a name: ${unnamed.join(", ")}.` : "";
 }
 
 /** The two games: the mean probability of the decision; the chosen entry before the controls, the rest behind. */

@@ -2,9 +2,15 @@
 
 const SHOWN_REASONS = 3;
 
+/** The headline says how strong the evidence is, and what that means stands where it is pointed at, and below. */
 function drawVerdict() {
-  byId("answer").textContent = data.answer;
-  const item = (reason) => node("li", {}, reason);
+  byId("answer").append(...explained(data.answer));
+  const evidence = `${data.strength} evidence`;
+  const steps = ["weak", "fair", "strong"].map((each) =>
+    node("span", { class: each === data.strength ? "step is-it" : "step", "aria-hidden": each !== data.strength }, each),
+  );
+  byId("strength").append(node("span", { class: "steps" }, ...steps), ` Evidence: ${data.glossary[evidence]}.`);
+  const item = (reason) => node("li", {}, ...explained(reason));
   byId("reasons").append(...data.reasons.slice(0, SHOWN_REASONS).map(item));
   const rest = data.reasons.slice(SHOWN_REASONS);
   byId("more-reasons").hidden = !rest.length;
@@ -18,6 +24,11 @@ function drawVerdict() {
 
 function drawStages() {
   byId("control").hidden = !data.stages.length;
+  byId("control-note").append(
+    ...explained(
+      "How far the order of words stays the same (τ) as the model’s weights are drawn anew from the top down. At the end nothing of the model is left: what is still alike ignores it.",
+    ),
+  );
   const rows = inOrder().filter(
     (entry) => entry.randomised.length && (entry.note || entry.randomised.some((value) => value !== null)),
   );
@@ -34,6 +45,9 @@ function drawStages() {
 }
 
 function drawCorrelations() {
+  byId("correlation-note").append(
+    ...explained("Mean τ between the orders of words: 1 is the same order, 0 unrelated, −1 the reverse."),
+  );
   const order = data.rankings[HEADLINE].map(({ entry }) => entry);
   fillTable(
     byId("correlations"),

@@ -2,7 +2,7 @@
 
 function drawRanking(metric) {
   const about = data.metrics[metric];
-  byId("metric-sentence").textContent = `${about.sentence}; ${about.better} is better.`;
+  byId("metric-sentence").replaceChildren(...explained(`${about.sentence}; ${about.better} is better.`));
   const rows = data.rankings[metric].map(({ entry, ranks }) => ({ entry: data.entries[entry], ranks }));
   const best = metric === HEADLINE ? data.best : null;
   const ends = rows.flatMap(({ entry }) => entry.means[metric].slice(1)).concat(best ?? []);
@@ -60,11 +60,12 @@ function drawRanking(metric) {
     list,
     node("div", { class: "axis" }, node("span"), node("span"), scale, node("span")),
   );
-  byId("ranking-note").textContent =
+  const note =
     "A range of ranks is a tie: these texts cannot tell who comes first in it (paired tests on the same texts, corrected after Holm, 5 %). " +
     "Bars are 95 % intervals. ±: the sign of a score says for or against; +: scores have sizes only. " +
     (best === null ? "" : `Dashed: what the best order of each text’s words would get, ${decimals(best)}. `) +
     "Choose a name to see its games below.";
+  byId("ranking-note").replaceChildren(...explained(note));
 }
 
 function listMetrics() {

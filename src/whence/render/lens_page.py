@@ -1,0 +1,136 @@
+"""A lens as one page: what the model says, how sure it is of that layer by layer, and what the head reads everywhere.
+
+Drawn by the scripts in `pages/lens`, which only draw.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from whence.render.rows import blanks_shown, token_label
+from whence.render.shell import packed, shell
+from whence.render.terms import words_for
+from whence.render.visible import shortened, visible
+from whence.render.wording import layer_words, model_name, model_words, running
+
+if TYPE_CHECKING:
+    from whence.lens import Lens
+    from whence.lens_answer import LensAnswer
+
+SCHEMA = "whence.lens_page/1"
+TITLE = "What the head reads at each layer"
+_LONGEST = 60  # characters of a token
+
+# what stands below the line: what is put on each layer, by what the model is for
+_OWN_HEADS = {
+    "classification": (
+        "The model’s own classifier is put on the states of each layer, as if the blocks above it were not there. It "
+        "was trained on the last layer alone: where it is unsure lower down, the decision may be there in a form that "
+        "it cannot read."
+    ),
+    "causal_lm": (
+        "The model’s own head, which was trained to say the next token, is put on the state of the last token at each "
+        "layer, as if the blocks above it were not there."
+    ),
+    "masked_lm": (
+        "The model’s own head, which was trained to fill in hidden tokens, is put on the state of the mask at each "
+        "layer, as if the blocks above it were not there."
+    ),
+}
+
+
+def lens_page(lens: Lens) -> str:
+    """One self-contained file."""
+    return shell("lens", ("path", "lens"), TITLE, page_data(lens), shared=("lens/squares",))
+
+
+def page_data(lens: Lens) -> dict[str, Any]:
+    """What the page holds, as plain JSON types; all text in it can be seen and steers nothing."""
+    tokens = [token_label(lens.tokens, position, lens.text, lens.pair) for position in range(len(lens.tokens))]
+    return {
+        "schema": SCHEMA,
+        "said": sentence(lens),
+        "sources": [running(source) for source in (lens.text, lens.pair) if source is not None],
+        "tokens": {
+            "label": [shortened(label, _LONGEST) for label in tokens],
+            "special": [int(token.special) for token in lens.tokens],
+        },
+        "lens": lens_data(lens),
+        "answer": None if lens.answer is None else _answer(lens.answer, lens.model.task),
+        "warnings": [visible(warning) for warning in lens.warnings],
+        "facts": [
+            ["model", model_words(lens.model)],
+            ["head", visible(f"of {model_name(lens.head)}, trained to {_trained(lens)}")],
+            ["layers", layer_words(lens.layers)],
+            ["tokens", f"{len(lens.tokens)}, of which {sum(token.special for token in lens.tokens)} special"],
+        ],
+        "glossary": words_for("layer", "state", "token", "head", "block", "rank"),
+    }
+
+
+def sentence(lens: Lens) -> str:
+    """From which layer on what the model says stands fast, in words; without an answer, what is to be seen."""
+    answer = lens.answer
+    if answer is None:
+        return f"What {visible(model_name(lens.head))} reads in each token, layer by layer."
+    first = settled_at(answer)
+    if first is None:
+        other = said(answer.said[-1])
+        return f"At layer {answer.layers[-1]}, the highest looked at, its head would still say {other}."
+    if first == 0:
+        return "Its head finds that likeliest at every layer looked at."
+    below = said(answer.said[first - 1])
+    return f"Its head finds that likeliest from layer {answer.layers[first]} on; just below it would say {below}."
+
+
+def settled_at(answer: LensAnswer) -> int | None:
+    """The index of the lowest layer from which on the answer stays the likeliest; None if it is not at the highest."""
+    first = None
+    for index in reversed(range(len(answer.layers))):
+        if answer.ranks[index] != 1:
+            break
+        first = index
+    return first
+
+
+def said(label: str) -> str:
+    """An answer as it is read: of a token without the quotes that show its space."""
+    quoted = len(label) > 2 and label[0] == label[-1] == '"'
+    return shortened(blanks_shown(label[1:-1] if quoted else label), _LONGEST)
+
+
+def lens_data(lens: Lens) -> dict[str, Any]:
+    """Each word once, and by number in the squares; for a head that says what follows, the token that follows."""
+    words: dict[str, int] = {}
+    top = [words.setdefault(word, len(words)) for layer in lens.words for square in layer for word in square]
+    shares = lens.read_ahead if lens.next_token else lens.read_back
+    return {
+        "layers": list(lens.layers),
+        "k": lens.ids.shape[2],
+        "words": [shortened(blanks_shown(word), _LONGEST) for word in words],
+        "top": top,
+        "probabilities": packed(lens.probabilities),
+        "sought": packed(lens.sought_probabilities),
+        "ranks": lens.sought_ranks.ravel().tolist(),
+        "shares": None if shares is None else shares.tolist(),
+        "head": visible(model_name(lens.head)),
+        "nextToken": lens.next_token,
+        "warnings": [visible(warning) for warning in lens.warnings],
+    }
+
+
+def _answer(answer: LensAnswer, task: str) -> dict[str, Any]:
+    return {
+        "label": said(answer.label),
+        "probability": round(answer.probability, 6),
+        "position": answer.position,
+        "layers": list(answer.layers),
+        "said": [said(each) for each in answer.said],
+        "probabilities": answer.probabilities.astype(float).round(6).tolist(),
+        "ranks": answer.ranks.tolist(),
+        "caption": _OWN_HEADS.get(task, ""),
+    }
+
+
+def _trained(lens: Lens) -> str:
+    return "say the next token" if lens.next_token else "fill in hidden tokens"

@@ -1,0 +1,25 @@
+// The page as a whole.
+
+function drawSaid() {
+  byId("eyebrow").hidden = !answer;
+  if (answer) {
+    const chance = node("span", { class: "chance" }, percent(answer.probability));
+    byId("answer").replaceChildren(node("bdi", {}, answer.label), " ", chance);
+    byId("settled").replaceChildren(...explained(data.said));
+  } else byId("answer").textContent = data.said;
+  byId("sources").append(...data.sources.map((source) => node("p", { class: "source", dir: "auto" }, source)));
+  byId("warnings").hidden = !data.warnings.length;
+  byId("warning-list").append(...data.warnings.map((warning) => node("li", {}, warning)));
+  byId("facts").append(...factList(data.facts));
+}
+
+drawSaid();
+listPaths();
+drawLensSquares(
+  data.lens,
+  data.tokens.label.map((label, at) => ({ label, special: data.tokens.special[at] === 1 })),
+);
+listenToSquares();
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") hideTip();
+});
