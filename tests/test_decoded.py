@@ -311,7 +311,7 @@ def test_a_head_gives_what_its_model_gives(family: str, head: str) -> None:
     """On the language model's own last states, to the last bit, whatever stands between last block and logits."""
     model = tiny(family, head)
     ids = torch.tensor([model.encode(text).ids[:6] for text in texts_for(family, head)[1:]])
-    with torch.no_grad(), model.stack.recording() as trace:
+    with torch.no_grad(), model.stack.recording() as trace:  # type: ignore[union-attr]
         logits = model.module(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
     assert model.head is not None
     assert torch.equal(model.head(trace.hidden[-1]), logits)
@@ -328,7 +328,7 @@ def test_a_head_that_reads_more_than_states_is_refused() -> None:
         return calls + model.module(input_ids=torch.zeros(n_rows, 1, dtype=torch.long)).logits[:, 0]
 
     with pytest.raises(whence.ModelError, match="reads more than the last block's states"):
-        heads.OwnHead(model.stack, forgetful)(torch.zeros(2, 16))
+        heads.OwnHead(model.stack, forgetful)(torch.zeros(2, 16))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if class_name(family, "classification")])
