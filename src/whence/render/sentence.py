@@ -66,7 +66,8 @@ class Reasons:
 class Sentence:
     """Its parts in order; as a string, words of the text stand in quotes.
 
-    >>> str(Sentence((("said", "Negative"), ("plain", ", mainly because of "), ("for", "never"), ("plain", "."))))
+    >>> parts = (("said", "Negative"), ("plain", ", mainly because of "), ("for", "never"), ("plain", "."))
+    >>> str(Sentence(parts, Reasons()))
     'Negative, mainly because of “never”.'
     """
 
