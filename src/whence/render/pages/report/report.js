@@ -1,9 +1,9 @@
 // The page as a whole: what is chosen, and what is drawn again when a choice changes.
 
-const several = data.texts.length > 1;
+let several = false; // texts
 const state = {
   index: 0,
-  method: data.texts[0].runs[0]?.method, // none where there is only a lens
+  method: undefined, // none where there is only a lens
   layer: null,
   unit: "words",
   normalise: "method",
@@ -458,17 +458,26 @@ function addHelp() {
   document.querySelector(".tools").append(button);
 }
 
-function begin() {
+/**
+ * Draw a page from its data (`page_data` in page.py, with title and version) into the document. It may be called again
+ * and again, with other texts, methods or models; what the reader has chosen of units, scale and view stays.
+ */
+function drawPage(payload) {
+  useData(payload);
+  several = data.texts.length > 1;
   byId("texts").hidden = !several;
-  for (const part of document.querySelectorAll("[data-explains]")) part.hidden = !data.methods.length;
   document.body.classList.toggle("many", several);
+  for (const part of document.querySelectorAll("[data-explains]")) part.hidden = !data.methods.length;
+  byId("open-help").hidden = !data.methods.length;
   byId("sort").querySelector('[value="disagreement"]').hidden = data.texts.every((entry) => entry.runs.length < 2);
-  if (data.methods.length) addHelp();
-  listen();
-  if (several) arrange("", "given");
+  Object.assign(state, { method: data.texts[0].runs[0]?.method, layer: null });
+  list.lower = null;
+  if (several) arrange(byId("search").value, byId("sort").value);
   const asked = Number(/^#text-(\d+)$/.exec(location.hash)?.[1] ?? 0); // so that other pages can link to a text
   showText(asked < data.texts.length ? asked : 0);
   if (several) findTexts();
 }
 
-begin();
+addHelp();
+listen();
+if (data.texts) drawPage(data); // a page that is still to be asked for holds none

@@ -4,7 +4,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const byId = (id) => document.getElementById(id);
-const data = JSON.parse(byId("data").textContent);
+let data = JSON.parse(byId("data").textContent);
 
 function filled(made, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -19,9 +19,15 @@ const node = (tag, attributes = {}, ...children) => filled(document.createElemen
 /** The same for a part of a picture. */
 const shape = (tag, attributes = {}, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
 
-document.title = data.title;
-byId("title").textContent = data.title;
-byId("made-by").textContent = `Made by whence ${data.version}. This page holds all it shows and loads nothing.`;
+/** From now on the page is about this; its title and maker stand at the top and bottom. */
+function useData(payload) {
+  data = payload;
+  document.title = data.title;
+  byId("title").textContent = data.title;
+  byId("made-by").textContent = `Made by whence ${data.version}. This page holds all it shows and loads nothing.`;
+}
+
+useData(data);
 byId("theme").addEventListener("change", (event) => {
   document.documentElement.dataset.theme = event.target.value;
 });
