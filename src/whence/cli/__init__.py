@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from whence.cli import audit, cite, compare, evaluate, explain, fit, lens, methods, overview, run, table
+from whence.cli import audit, cite, compare, evaluate, explain, fit, lens, methods, overview, run, serve, table
 from whence.cli.arguments import option_of_today
 
 app = typer.Typer(
@@ -24,8 +24,8 @@ app = typer.Typer(
 
 # Help lists the commands in this order.
 for command in (
-    explain.explain, compare.compare, lens.lens, cite.cite, run.run, table.table, overview.overview, fit.fit,
-    evaluate.evaluate, audit.audit, methods.methods,
+    explain.explain, compare.compare, lens.lens, cite.cite, serve.serve, run.run, table.table, overview.overview,
+    fit.fit, evaluate.evaluate, audit.audit, methods.methods,
 ):  # fmt: skip
     app.command()(command)
 

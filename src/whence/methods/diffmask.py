@@ -82,5 +82,6 @@ METHOD = Method(
     ),
     needs=("trained probes",),
     cost="1 forward",
+    few_passes=True,
     layers="everywhere",
 )

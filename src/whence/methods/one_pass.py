@@ -167,9 +167,11 @@ METHOD = Method(
     ),
     needs=("trained probes",),
     cost="1 forward, 2 for the first text of its length",
+    few_passes=True,
     only_there=True,
     scale=None,
 )
 AMORTISED_SHAPLEY = Method(
-    amortised_shapley, SHAPLEY, needs=("trained probes",), cost=METHOD.cost, only_there=True, scale=None, linear=True
-)
+    amortised_shapley, SHAPLEY, needs=("trained probes",), cost=METHOD.cost, only_there=True, scale=None, linear=True,
+    few_passes=True,
+)  # fmt: skip

@@ -28,27 +28,47 @@ SHELL_SCRIPTS = ("begin", "tables")
 _HEIGHT = 760  # pixels of a notebook's output
 
 
-def shell(page: str, scripts: Sequence[str], title: str, data: Mapping[str, Any], made_by: str = "") -> str:
-    """One self-contained file: the shell around the markup, style and scripts of the folder `pages/{page}`."""
-    style = _file("shell/shell.css") + _file(f"{page}/{page}.css")
-    names = [*(f"shell/{name}" for name in SHELL_SCRIPTS), *(f"{page}/{name}" for name in scripts)]
+def shell(
+    page: str,
+    scripts: Sequence[str],
+    title: str,
+    data: Mapping[str, Any],
+    made_by: str = "",
+    *,
+    over: tuple[str, Sequence[str]] | None = None,
+    connect: str | None = None,
+) -> str:
+    """One self-contained file: the shell around the markup, style and scripts of the folder `pages/{page}`.
+
+    Another folder with its scripts may stand `over` it. A page that `connect`s may ask there, and nowhere else.
+    """
+    folders = {page: scripts} if over is None else {page: scripts, over[0]: over[1]}
+    style = _file("shell/shell.css") + "".join(_file(f"{folder}/{folder}.css") for folder in folders)
+    names = [f"shell/{name}" for name in SHELL_SCRIPTS]
+    names += [f"{folder}/{name}" for folder, mine in folders.items() for name in mine]
     script = "\n".join(_file(f"{name}.js") for name in names)
     policy = {
         "default-src": "'none'",
         "script-src": _hash(script),
         "style-src": _hash(style),
         "img-src": "data: blob:",
+        **({} if connect is None else {"connect-src": connect}),
         "base-uri": "'none'",
         "form-action": "'none'",
     }
     parts = {
         "policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
         "style": style,
-        "body": _file(f"{page}/{page}.html"),
+        "body": "".join(_file(f"{folder}/{folder}.html") for folder in reversed(folders)),
         "script": script,
         "data": embedded({"title": visible(title), "version": visible(made_by or version("whence")), **data}),
     }
     return re.sub(r"%%(\w+)%%", lambda match: parts[match[1]], _file("shell/shell.html"))
+
+
+def policy_of(content: str) -> str:
+    """The security policy that a page made by `shell` carries."""
+    return html.unescape(re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', content)[0])
 
 
 def framed(content: str) -> str:

@@ -1,0 +1,86 @@
+"""A thread that answers what waits for it, many at a time: so a model is never run by two at once, and batches form
+by themselves while it is busy."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from whence.serving.limits import BusyError, TooLongError
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+AT_ONCE = 32
+"""As many questions are answered together at most: with more, the first would wait for the last."""
+
+
+@dataclass(eq=False, frozen=True)
+class _Waiting(Generic[Question, Answer]):
+    question: Question
+    answer: asyncio.Future[Answer]
+
+
+class Desk(Generic[Question, Answer]):
+    """`answer` gets questions and gives an answer, or an error, to each; it raises nothing itself."""
+
+    def __init__(
+        self, name: str, answer: Callable[[Sequence[Question]], Sequence[Answer | Exception]], most: int
+    ) -> None:
+        self._answer = answer
+        self._most = most
+        self._waiting: queue.SimpleQueue[_Waiting[Question, Answer] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name=f"whence: {name}", daemon=True).start()
+
+    async def ask(self, question: Question, seconds: float) -> Answer:
+        """The answer, once it is there; who no longer waits is passed over."""
+        if self._waiting.qsize() >= self._most:
+            raise BusyError("the model has more to do than it can", 1)
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.put(_Waiting(question, answer))
+        try:
+            async with asyncio.timeout(seconds):
+                return await answer
+        except TimeoutError:
+            raise TooLongError(seconds) from None
+
+    def close(self) -> None:
+        """Answer what waits, then end the thread."""
+        self._waiting.put(None)
+
+    def _work(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            several = [first]
+            closing = False
+            while len(several) < AT_ONCE and not self._waiting.empty():
+                another = self._waiting.get()
+                if another is None:
+                    closing = True
+                    break
+                several.append(another)
+            asked = [each for each in several if not each.answer.done()]
+            if asked:
+                answers = self._answer([each.question for each in asked])
+                _hand_over(asked, answers)
+            if closing:
+                return
+
+
+def _hand_over(asked: Sequence[_Waiting[Question, Answer]], answers: Sequence[Answer | Exception]) -> None:
+    """Wake the event loop once for all of them."""
+
+    def give() -> None:
+        for each, answer in zip(asked, answers, strict=True):
+            if each.answer.done():
+                continue
+            if isinstance(answer, Exception):
+                each.answer.set_exception(answer)
+            else:
+                each.answer.set_result(answer)
+
+    loop = asked[0].answer.get_loop()
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(give)
