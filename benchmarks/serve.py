@@ -25,6 +25,19 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import torch
+from fastapi import Response
+
+import whence
+from whence.embedded import reviews
+from whence.serving.app import make_app
+from whence.serving.asked import AskedPrediction
+from whence.serving.desk import Desk
+from whence.serving.guard import LOOPBACK, Guard
+from whence.serving.jobs import Jobs
+from whence.serving.limits import Limits
+from whence.serving.models import Models, ServedModel, as_json
+from whence.serving.running import listen, serve_until, server_of
 
 CLIENTS = (1, 8, 50)
 ASKED = {
@@ -36,26 +49,11 @@ ASKED = {
 
 
 def some_texts() -> list[str]:
-    from whence.embedded import reviews
-
     return [review["text"] for review in reviews()]
 
 
 def serve() -> None:
     """The server's process: what `whence serve` runs, and a route for the bare model."""
-    import torch
-    from fastapi import Response
-
-    import whence
-    from whence.serving.app import make_app
-    from whence.serving.asked import AskedPrediction
-    from whence.serving.desk import Desk
-    from whence.serving.guard import LOOPBACK, Guard
-    from whence.serving.jobs import Jobs
-    from whence.serving.limits import Limits
-    from whence.serving.models import Models, ServedModel, as_json
-    from whence.serving.running import listen, serve_until, server_of
-
     limits = Limits()
     models = Models([ServedModel("sentiment", whence.load(), whence.load(), limits)])
     jobs = Jobs(limits)
@@ -77,8 +75,8 @@ def serve() -> None:
     async def bare(asked: AskedPrediction) -> Response:
         return Response(await desk.ask(asked, limits.seconds), media_type="application/json")
 
-    bare.__annotations__["asked"] = AskedPrediction
     listening = listen("127.0.0.1", 0)
+    listening.listen()
     print(listening.getsockname()[1], flush=True)
     serve_until(server_of(Guard(app, LOOPBACK, limits), limits), listening, jobs.close)
 

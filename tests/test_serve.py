@@ -21,6 +21,7 @@ from served import Running, decoder, running, small
 from test_page import HOSTILE
 
 import whence
+from whence.explanation_json import to_json
 from whence.methods import METHODS
 from whence.methods.names import method_named
 from whence.serving.asked import AskedExplanation, AskedPrediction
@@ -49,42 +50,52 @@ def server() -> Iterator[Running]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def fresh() -> whence.LayeredModel:
+    """The same classifier, in nobody's hands."""
+    return small()
+
+
 # the same answers as Python
 
 
 @pytest.mark.parametrize("method", [None, "gradient_x_input", "attention"])
-def test_an_explanation_is_that_of_python(server: Running, method: str | None) -> None:
+def test_an_explanation_is_that_of_python(server: Running, fresh: whence.LayeredModel, method: str | None) -> None:
     answer = server.post("/api/explain", text=TEXT, method=method, layers="all" if method != "attention" else None)
     found = whence.Explanation.from_dict(answer.json())
-    model = server.models.named(None).model
-    mine = whence.explain(model, TEXT, method, layers="all" if method != "attention" else None)
+    mine = whence.explain(fresh, TEXT, method, layers="all" if method != "attention" else None)
     np.testing.assert_allclose(found.scores, mine.scores, atol=1e-5)
     assert (found.tokens, found.layers, found.method) == (mine.tokens, mine.layers, mine.method)
     assert found.prediction.label == mine.prediction.label
 
 
-def test_targets_units_and_options_go_by_their_names(server: Running) -> None:
+def test_the_json_of_an_answer_is_that_of_to_dict(fresh: whence.LayeredModel) -> None:
+    for settings in ({"method": "leave_one_out", "units": "word"}, {"method": "shapley", "samples": 2}):
+        found = whence.explain(fresh, TEXT, **settings)
+        assert json.loads(to_json(found)) == found.to_dict()
+
+
+def test_targets_units_and_options_go_by_their_names(server: Running, fresh: whence.LayeredModel) -> None:
     asked = {"text": TEXT, "method": "gradient_x_input", "units": "sentence"}
     contrast = {"this": "good", "that": {"label": "bad"}}
     found = whence.Explanation.from_dict(server.post("/api/explain", **asked, target=contrast).json())
-    model = server.models.named(None).model
-    mine = whence.explain(model, TEXT, "gradient_x_input", units="sentence", target=whence.Contrast("good", "bad"))
+    mine = whence.explain(fresh, TEXT, "gradient_x_input", units="sentence", target=whence.Contrast("good", "bad"))
     assert found.units is not None
     assert mine.units is not None
     np.testing.assert_allclose(found.units.scores, mine.units.scores, atol=1e-5)
     assert found.target.description == mine.target.description == "good rather than bad"
 
 
-def test_a_prediction_is_what_the_model_says(server: Running) -> None:
+def test_a_prediction_is_what_the_model_says(server: Running, fresh: whence.LayeredModel) -> None:
     said = server.post("/api/predict", text=TEXT).json()
-    mine = whence.explain(server.models.named(None).model, TEXT, "random").prediction
+    mine = whence.explain(fresh, TEXT, "random").prediction
     assert said["label"] == mine.label
     assert said["probabilities"] == pytest.approx(dict(mine.probabilities), abs=1e-5)
-    both = predicted(server.models.named(None).model, [TEXT, "a witty film"])
+    both = predicted(fresh, [TEXT, "a witty film"])
     assert both[0].probability == pytest.approx(said["probability"], abs=1e-5)
 
 
-def test_a_job_says_how_far_it_is_and_what_it_found(server: Running) -> None:
+def test_a_job_says_how_far_it_is_and_what_it_found(server: Running, fresh: whence.LayeredModel) -> None:
     refused = server.post("/api/explain", text=TEXT, method="leave_one_out")
     assert refused.status == 400
     assert refused.json()["problem"] == "leave_one_out takes many passes of the model"
@@ -97,7 +108,7 @@ def test_a_job_says_how_far_it_is_and_what_it_found(server: Running) -> None:
     assert records[-1]["passes"] >= 1
     answer = server.call("GET", f"/api/jobs/{begun.json()['id']}/explanation")
     found = whence.Explanation.from_dict(answer.json())
-    mine = whence.explain(server.models.named(None).model, TEXT, "leave_one_out")
+    mine = whence.explain(fresh, TEXT, "leave_one_out")
     np.testing.assert_allclose(found.scores, mine.scores, atol=1e-5)
 
 
@@ -338,10 +349,9 @@ def patient(server: Running, text: str) -> Any:
     return answer.json()
 
 
-def test_fifty_clients_are_answered_rightly(server: Running) -> None:
+def test_fifty_clients_are_answered_rightly(server: Running, fresh: whence.LayeredModel) -> None:
     texts = [f"the film was fine {'very ' * (number % 7)}good {number}" for number in range(50)]
-    model = server.models.named(None).model
-    mine = whence.explain(model, texts, "gradient_x_input")
+    mine = whence.explain(fresh, texts, "gradient_x_input")
 
     with ThreadPoolExecutor(30) as pool:
         for found, wanted in zip(pool.map(lambda text: patient(server, text), texts), mine, strict=True):

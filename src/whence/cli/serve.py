@@ -76,6 +76,7 @@ def serve(
         elsewhere = () if host in LOOPBACK else (host.lower(), socket.gethostname().lower())
         hosts = dict.fromkeys([*LOOPBACK, *elsewhere, *(name.lower() for name in allow_host or ())])
         app = Guard(make_app(models, jobs, limits, log_texts=log == "texts"), list(hosts), limits, token)
+        listening.listen()
         address = f"http://{host}:{listening.getsockname()[1]}/"
         say(f"whence serves {', '.join(names.values())} at {address}{f'?token={token}' if token else ''}")
         say("Ctrl-C ends it")

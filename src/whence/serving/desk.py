@@ -7,6 +7,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -25,13 +26,21 @@ class _Waiting(Generic[Question, Answer]):
 
 
 class Desk(Generic[Question, Answer]):
-    """`answer` gets questions and gives an answer, or an error, to each; it raises nothing itself."""
+    """`answer` gets questions and gives an answer, or an error, to each; it raises nothing itself.
+
+    All of it happens `within` a context that the thread enters once.
+    """
 
     def __init__(
-        self, name: str, answer: Callable[[Sequence[Question]], Sequence[Answer | Exception]], most: int
+        self,
+        name: str,
+        answer: Callable[[Sequence[Question]], Sequence[Answer | Exception]],
+        most: int,
+        within: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._answer = answer
         self._most = most
+        self._within = within
         self._waiting: queue.SimpleQueue[_Waiting[Question, Answer] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, name=f"whence: {name}", daemon=True).start()
 
@@ -52,6 +61,10 @@ class Desk(Generic[Question, Answer]):
         self._waiting.put(None)
 
     def _work(self) -> None:
+        with self._within():
+            self._answer_all()
+
+    def _answer_all(self) -> None:
         while (first := self._waiting.get()) is not None:
             several = [first]
             closing = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,8 @@ import torch
 
 from whence.errors import NonFiniteError, UnknownNameError
 from whence.explanation import Explanation, Prediction
+from whence.explanation_json import to_json
+from whence.json_records import encoded
 from whence.methods import METHODS
 from whence.methods.explain import explain
 from whence.methods.names import method_named
@@ -32,7 +33,7 @@ class ServedModel:
     """A model under the name that requests use.
 
     While a long job holds the twin, the model itself goes on answering; they share their weights, so the second costs
-    no memory to speak of.
+    no memory to speak of. The thread of the desk holds the model for good: nobody else runs it.
     """
 
     def __init__(self, name: str, model: LayeredModel, twin: LayeredModel, limits: Limits) -> None:
@@ -41,7 +42,7 @@ class ServedModel:
         short = model.encode("a text", "another" if model.reading.needs_pair else None)
         self.usual = usual_method(model, short, None, None, {}).method
         self._watch, self.twins_watch = Watch(model.module), Watch(twin.module)
-        self._desk: Desk[Asked, bytes] = Desk(name, self._answers, limits.waiting)
+        self._desk: Desk[Asked, bytes] = Desk(name, self._answers, limits.waiting, within=model.held)
 
     async def answer(self, asked: Asked) -> bytes:
         """What was asked, as JSON; for what takes few passes."""
@@ -155,12 +156,12 @@ def explanation_json(explanation: Explanation, limits: Limits) -> bytes:
     count = explanation.scores.size + (0 if explanation.outputs is None else explanation.outputs.scores.size)
     if count > limits.numbers:
         raise TooLargeError(f"the answer has {count:,} scores", "ask for fewer layers or a shorter text")
-    return as_json(explanation.to_dict())
+    return to_json(explanation).encode("ascii")
 
 
 def as_json(value: Any) -> bytes:
     """In ASCII, which no client can read otherwise."""
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+    return encoded(value).encode("ascii")
 
 
 def _alike(asked: Sequence[Asked]) -> list[list[int]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from whence.errors import UsageError
+from whence.errors import UsageError, WhenceWarning
 from whence.serving.guard import App
 from whence.serving.limits import Limits
 
@@ -90,7 +91,9 @@ def _bounded(limits: Limits) -> type[asyncio.Protocol]:
 
 
 def serve_until(server: uvicorn.Server, listening: socket.socket, ended: Callable[[], None]) -> None:
-    """Serve until Ctrl-C, then tell those that still work."""
+    """Serve until Ctrl-C, then tell those that still work. Warnings travel with explanations, and are not printed: they
+    begin with the text."""
+    warnings.filterwarnings("ignore", category=WhenceWarning)
     try:
         server.run(sockets=[listening])
     finally:
