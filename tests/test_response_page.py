@@ -58,7 +58,8 @@ def scores_by_word(shown: Page) -> dict[str, float]:
 def test_the_response_stands_on_top_and_the_prompt_below(browser: Browser, tmp_path: Path) -> None:
     shown = opened(browser, tmp_path, explained())
     assert shown.inner_text("#written").split() == RESPONSE.split()
-    assert shown.is_hidden("#decision")
+    assert shown.inner_text("#decision-title").startswith("The response rests ")
+    assert shown.is_hidden("#probabilities li")
     assert "the plot was <b>not</b> bad." in shown.inner_text("#sources")
     assert "she could" not in shown.inner_text("#sources")
     order = "document.querySelector('#response').compareDocumentPosition(document.querySelector('#reading')) & 4"
@@ -77,7 +78,8 @@ def test_pointing_at_a_word_shows_what_it_rests_on(browser: Browser, tmp_path: P
     parts.nth(number).hover()
     part = found.part("could")
     said = f"log probability of could = {part.target.value:.2f}".replace("-", "−")
-    assert said in shown.inner_text("#part-target")
+    assert said in (shown.text_content("#target") or "")
+    assert shown.inner_text("#decision-title").startswith("could rests ")
     assert colours(shown) != whole
     told = scores_by_word(shown)
     for word in part.words():

@@ -69,6 +69,10 @@ Probes = Annotated[Path | None, Option("--probes", metavar="FOLDER", help="What 
 Json = Annotated[bool, Option("--json", help="Print one JSON object per line and nothing else.")]
 Save = Annotated[Path | None, Option("--save", metavar="FILE", help="Write the explanation as JSON.")]
 Html = Annotated[Path | None, Option("--html", metavar="FILE", help="Write a page that any browser shows.")]
+BoardFolder = Annotated[
+    Path | None,
+    Option("--board", metavar="FOLDER", help="A board of this model, by whence evaluate: the page says what it found."),
+]
 Seed = Annotated[int, Option("--seed", metavar="N", help="Makes every random choice repeatable.")]
 BatchTokens = Annotated[int | None, Option("--batch-tokens", metavar="N", help="Lower it if memory runs out.")]
 Words = Annotated[bool, Option("--words/--tokens", help="One line per word, or per token.")]

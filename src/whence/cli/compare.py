@@ -7,6 +7,7 @@ from whence.cli.arguments import (
     AllTokens,
     At,
     BatchTokens,
+    BoardFolder,
     Debug,
     HeadName,
     Html,
@@ -34,6 +35,7 @@ from whence.cli.arguments import (
 )
 from whence.cli.progress import lenses_of, load_model
 from whence.cli.reporting import (
+    board_at,
     check_page,
     errors_reported,
     print_json,
@@ -50,7 +52,7 @@ def compare(
     span: SpanText = None, at: At = None, task: TaskName = None, revision: Revision = None, trust: Trust = False,
     head: HeadName = None, option: Options = None, probes: Probes = None,
     as_json: Json = False, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
-    all_tokens: AllTokens = False, debug: Debug = False,
+    all_tokens: AllTokens = False, debug: Debug = False, board: BoardFolder = None,
 ) -> None:  # fmt: skip
     """Put several methods side by side on one text.
 
@@ -64,6 +66,7 @@ def compare(
         if len(given) != 1:
             raise UsageError(f"one text is compared at a time, but there are {len(given)}", "give one line")
         check_page(html)
+        found = board_at(board)
         names = known_methods([name.strip() for name in methods.split(",") if name.strip()])
         if not names:
             raise UsageError("no method is named", "give some with commas: --methods held_still,shapley")
@@ -81,4 +84,4 @@ def compare(
 
             print_views([comparison_view(explanations, everything=all_tokens)])
         repeat_warnings(explanations, as_json)
-        write_page(explanations, html, lenses_of(loaded, explanations) if html else [])
+        write_page(explanations, html, lenses_of(loaded, explanations) if html else [], found)

@@ -9,6 +9,7 @@ from whence.cli.arguments import (
     AllTokens,
     At,
     BatchTokens,
+    BoardFolder,
     Debug,
     Generate,
     HeadName,
@@ -48,6 +49,7 @@ from whence.cli.arguments import (
 )
 from whence.cli.progress import lenses_of, load_model
 from whence.cli.reporting import (
+    board_at,
     check_page,
     errors_reported,
     print_json,
@@ -67,7 +69,7 @@ def explain(
     as_json: Json = False, save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
     words: Words = True, all_tokens: AllTokens = False, debug: Debug = False,
     response: ResponseText = None, generate: Generate = False, max_new_tokens: MaxNewTokens = None,
-    messages: MessagesFile = None, without: WithoutText = None,
+    messages: MessagesFile = None, without: WithoutText = None, board: BoardFolder = None,
 ) -> None:  # fmt: skip
     """Tell which words of each text the model's decision, or a decoder's response, rests on.
 
@@ -87,6 +89,7 @@ def explain(
         if save is not None and len(sources) != 1:
             raise UsageError(f"--save holds one explanation, but there are {len(sources)} texts", "use --json > FILE")
         check_page(html)
+        found = board_at(board)
         settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         asked = method or (methods_of(probes)[0] if probes else None)
@@ -107,4 +110,4 @@ def explain(
 
             print_views(explanation_view(each, words=words, everything=all_tokens) for each in explanations)
         repeat_warnings(explanations, as_json)
-        write_page(explanations, html, lenses_of(loaded, explanations) if html else [])
+        write_page(explanations, html, lenses_of(loaded, explanations) if html else [], found)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from whence.explanation import Explanation
     from whence.lens import Lens
+    from whence.scoreboard.board import Scoreboard
 
 
 @contextmanager
@@ -104,12 +105,26 @@ def check_page(html: Path | None) -> None:
         raise UsageError(f"{str(html)!r} is a folder", "name a file, as in --html why.html")
 
 
-def write_page(explanations: Sequence[Explanation], html: Path | None, lenses: Sequence[Lens] = ()) -> None:
+def board_at(folder: Path | None) -> Scoreboard | None:
+    """The board in a folder, if one was named; read before the model runs."""
+    if folder is None:
+        return None
+    from whence.scoreboard.board import Scoreboard
+
+    return Scoreboard.load(folder)
+
+
+def write_page(
+    explanations: Sequence[Explanation],
+    html: Path | None,
+    lenses: Sequence[Lens] = (),
+    board: Scoreboard | None = None,
+) -> None:
     """Write the page, if one was asked for, and say where it is."""
     if html is None:
         return
     from whence.files import write_whole
     from whence.render.page import page
 
-    write_whole(page(explanations, lenses=lenses), html)
+    write_whole(page(explanations, lenses=lenses, board=board), html)
     say(f"page: {html.absolute()}")

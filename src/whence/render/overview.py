@@ -9,7 +9,7 @@ from whence.corpus.overview import DrivingWord, Facet, ListedText, Overview
 from whence.render.page import page
 from whence.render.shell import finite, shell
 from whence.render.visible import shortened, visible
-from whence.render.wording import options_words
+from whence.render.wording import model_name, options_words
 
 SCHEMA = "whence.overview/1"
 SCRIPTS = ("overview",)
@@ -37,7 +37,7 @@ def texts_page(found: Overview) -> str:
     """The texts that the overview names, word by word, by every method."""
     corpus = found.corpus
     explanations = [corpus.explanation(row, name) for row in named_rows(found) for name in corpus.methods]
-    return page(explanations, title=f"Texts of the overview of {corpus.manifest.model.id}")
+    return page(explanations, title=f"Texts of the overview of {model_name(corpus.manifest.model.id)}")
 
 
 def page_data(found: Overview, texts: str | None = None) -> dict[str, Any]:

@@ -16,28 +16,46 @@ from whence.errors import UsageError
 from whence.explanation import Explanation, Layer, ModelRecord, Prediction, Unit
 from whence.learned.diffmask.analyses import dropped_at
 from whence.metrics.rank_correlation import kendall_tau
+from whence.render.answer import answer_data
+from whence.render.belief import Belief, board_says
+from whence.render.glossary import GLOSSARY
 from whence.render.responses import response_parts
 from whence.render.rows import Piece, blanks_shown, pieces_of, score_table
+from whence.render.segments import Place, answer_place, segment_names, tag_place
+from whence.render.sentence import first_layer
 from whence.render.shell import finite, framed, packed, shell
 from whence.render.visible import shortened, unseen, visible
-from whence.render.wording import cost_words, options_words, range_words
+from whence.render.wording import cost_words, model_name, options_words, range_words
+from whence.units import sentence_spans
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
     from whence.lens import Lens
+    from whence.scoreboard.board import Scoreboard
 
-SCHEMA = "whence.page/2"
+SCHEMA = "whence.page/3"
 TITLE = "Which words the decision rests on"
-SCRIPTS = ("reading", "scores", "text", "response", "map", "lens", "list", "frame", "export", "report")
+SCRIPTS = (
+    "reading", "scores", "terms", "text", "long", "response", "comparison", "map", "lens", "list", "answer", "frame",
+    "picture", "export", "report",
+)  # fmt: skip
 _LONGEST_LABEL = 400  # characters
 _LONGEST_SNIPPET = 160
+LONG = 60  # words; a longer text is read with a map of it, by sentences
 
 
-def page(explanations: Sequence[Explanation], *, title: str = TITLE, lenses: Sequence[Lens] = ()) -> str:
+def page(
+    explanations: Sequence[Explanation],
+    *,
+    title: str = TITLE,
+    lenses: Sequence[Lens] = (),
+    board: Scoreboard | None = None,
+) -> str:
     """The page of several explanations: texts down a list, the methods that explained the same text side by side.
 
-    A lens stands below its text; one lens can have a page of its own.
+    A lens stands below its text; one lens can have a page of its own. What a board of the same model found of a method
+    stands beside what that method says.
 
     >>> import whence
     >>> found = whence.explain(whence.load(), ["a witty film", "a dull film"], method="leave_one_out")
@@ -45,7 +63,7 @@ def page(explanations: Sequence[Explanation], *, title: str = TITLE, lenses: Seq
     True
     """
     made_by = explanations[0].whence_version if explanations else ""
-    return shell("report", SCRIPTS, title, page_data(explanations, lenses), made_by)
+    return shell("report", SCRIPTS, title, page_data(explanations, lenses, board), made_by)
 
 
 def frame(explanation: Explanation) -> str:
@@ -53,13 +71,15 @@ def frame(explanation: Explanation) -> str:
     return framed(page([explanation]))
 
 
-def page_data(explanations: Sequence[Explanation], lenses: Sequence[Lens] = ()) -> dict[str, Any]:
+def page_data(
+    explanations: Sequence[Explanation], lenses: Sequence[Lens] = (), board: Scoreboard | None = None
+) -> dict[str, Any]:
     """What the page holds: each model, method and text once, and a run for every explanation.
 
-    An explanation joins the runs of its text; the same text explained twice in the same way, or in other units, is a
-    second entry. All
-    strings but the texts and their tokens can be seen and steer nothing. Tables are column by column, which is half as
-    long, and words are those of several tokens: what is one token has the scores of that token.
+    An explanation joins the runs of its text; the same text explained twice in the same way, or in other units, or
+    about the tag of another token, is a second entry. All strings but the texts and their tokens can be seen and steer
+    nothing. Tables are column by column, which is half as long, and words are those of several tokens: what is one
+    token has the scores of that token.
     """
     if not explanations and len(lenses) != 1:
         raise UsageError("there is nothing to show", "give at least one explanation, or one lens")
@@ -71,8 +91,8 @@ def page_data(explanations: Sequence[Explanation], lenses: Sequence[Lens] = ()) 
         model = _number_of(models, _model(explanation.model))
         method = _number_of(methods, _method(explanation))
         same = alike.setdefault((explanation.text, explanation.pair, explanation.tokens, model), [])
-        units = _units(explanation)
-        entry = next((each for each in same if method not in each.methods and units == _units(each.shown)), None)
+        kind = _kind(explanation)
+        entry = next((each for each in same if method not in each.methods and kind == _kind(each.shown)), None)
         if entry is None:
             entry = _Text(explanation, model)
             same.append(entry)
@@ -88,12 +108,26 @@ def page_data(explanations: Sequence[Explanation], lenses: Sequence[Lens] = ()) 
             texts += mine
         for entry in mine:
             entry.lens = lens
+    judged = board_says(board)
     return {
         "schema": SCHEMA,
         "models": [json.loads(model) for model in models],
         "methods": _labelled([json.loads(method) for method in methods]),
-        "texts": [text.data() for text in texts],
+        "texts": _with_tags(texts, [text.data(judged) for text in texts]),
+        "glossary": GLOSSARY,
     }
+
+
+def _with_tags(texts: Sequence[_Text], data: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each text with the tags that are explained of it: where they stand, and in which entry."""
+    tagged: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for index, (text, entry) in enumerate(zip(texts, data, strict=True)):
+        place = tag_place(text.explanations[0]) if text.explanations else None
+        if place is not None:
+            same = tagged.setdefault((text.model, text.shown.text, _units(text.shown)), [])
+            same.append({**vars(place), "entry": index})
+            entry["tags"] = same
+    return data
 
 
 class _Text:
@@ -109,7 +143,7 @@ class _Text:
         self.methods.append(method)
         self.explanations.append(explanation)
 
-    def data(self) -> dict[str, Any]:
+    def data(self, judged: Mapping[tuple[str, str], Belief]) -> dict[str, Any]:
         text, pair, tokens = self.shown.text, self.shown.pair, self.shown.tokens
         kind, units = _units(self.shown)
         words, pieces = (pieces_of(tokens, text, pair, words=each, units=units) for each in (True, False))
@@ -117,11 +151,18 @@ class _Text:
         tables = [score_table(explanation, words) for explanation in self.explanations]
         steps = _steps(self.explanations)
         found = _correlations(tables, words, steps)
+        answers, together = answer_data(
+            self.explanations, words, tables, [at for _, at in steps], found[0], kind, judged
+        )
         first = found[0][np.isfinite(found[0])]
         sources = [text] if pair is None else [text, pair]
         return {
             "text": text,
             "pair": pair,
+            "names": segment_names(self.shown.model.task),
+            "answer": _place(answer_place(self.explanations[0]) if self.explanations else None),
+            "tags": None,
+            "sentences": _sentences(sources) if len(words) > LONG else None,
             "unseen": [unseen(source) for source in sources],
             "snippet": shortened(" / ".join(sources), _LONGEST_SNIPPET),
             "model": self.model,
@@ -146,14 +187,22 @@ class _Text:
             "response": _response(self.shown),
             "prediction": _prediction(self.explanations[0].prediction) if self.explanations else None,
             "runs": [
-                _run(explanation, method, table[:, several], [words[index] for index in several])
-                for explanation, method, table in zip(self.explanations, self.methods, tables, strict=True)
+                {**_run(explanation, method, table[:, several], [words[index] for index in several]), **answer}
+                for explanation, method, table, answer in zip(
+                    self.explanations, self.methods, tables, answers, strict=True
+                )
             ],
+            "consensus": together,
             "steps": [{"layer": layer, "at": at} for layer, at in steps],
             "correlations": packed(found),
             "disagreement": 1 - float(first.mean()) if len(first) else None,
             "lens": None if self.lens is None else _lens(self.lens),
         }
+
+
+def _kind(shown: Explanation | Lens) -> tuple[Any, ...]:
+    """What must be the same for methods to stand side by side: the units, and the token whose tag is explained."""
+    return (*_units(shown), tag_place(shown) if isinstance(shown, Explanation) else None)
 
 
 def _units(shown: Explanation | Lens) -> tuple[str, tuple[Unit, ...] | None]:
@@ -167,7 +216,18 @@ def _number_of(seen: dict[str, int], record: Mapping[str, Any]) -> int:
 
 
 def _model(model: ModelRecord) -> dict[str, str | None]:
-    return {name: None if value is None else visible(value) for name, value in vars(model).items()}
+    """The record; a model from a folder goes by the folder's name, since whose folder it was is nobody's business."""
+    record = {**vars(model), "id": model_name(model.id)}
+    return {name: None if value is None else visible(value) for name, value in record.items()}
+
+
+def _place(place: Place | None) -> dict[str, Any] | None:
+    return None if place is None else vars(place)
+
+
+def _sentences(sources: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Start, end and segment of every sentence."""
+    return [(*span, segment) for segment, source in enumerate(sources) for span in sentence_spans(source)]
 
 
 def _method(explanation: Explanation) -> dict[str, Any]:
@@ -204,7 +264,7 @@ def _steps(explanations: Sequence[Explanation]) -> list[tuple[Layer | None, list
     One begins to read at the layer nearest the input; with keep probabilities at the last, where all is settled. A
     method that has not the layer asked for stands with its nearest.
     """
-    start = [len(each.layers) - 1 if each.meaning.keep_probability else 0 for each in explanations]
+    start = [first_layer(each) for each in explanations]
     layers = sorted({layer for each in explanations for layer in each.layers}, key=_height)
     return [(None, start), *((layer, [_nearest(each.layers, layer) for each in explanations]) for layer in layers)]
 

@@ -11,7 +11,7 @@ from whence.metrics.table import HEADLINE
 from whence.render.page import page
 from whence.render.shell import finite, shell
 from whence.render.visible import shortened, visible
-from whence.render.wording import options_words
+from whence.render.wording import model_name, options_words
 from whence.scoreboard.board import CURVES, GRID, Scoreboard
 from whence.scoreboard.second_way import SECOND, WAYS
 from whence.scoreboard.verdict import passes_of
@@ -37,7 +37,7 @@ def texts_page(board: Scoreboard) -> str:
     names = [*believed, *sorted(ranked, key=controls.__contains__)]
     columns = [board.explanations(name)[:MOST_TEXTS] for name in names]
     explanations: list[Explanation] = [each for row in zip(*columns, strict=True) for each in row]
-    return page(explanations, title=f"The texts of the scoreboard of {board.model.id}")
+    return page(explanations, title=f"The texts of the scoreboard of {model_name(board.model.id)}", board=board)
 
 
 def page_data(board: Scoreboard, texts: str | None = None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,7 +24,20 @@ def cost_words(cost: Cost) -> str:
 
 
 def options_words(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{visible(name)}={shortened(str(value), _LONGEST_OPTION)}" for name, value in options.items())
+    return ", ".join(
+        f"{visible(name)}={shortened(model_name(str(value)), _LONGEST_OPTION)}" for name, value in options.items()
+    )
+
+
+def model_name(name: str) -> str:
+    """A model, or what else may come from a folder, by name: of a folder only what it is called itself.
+
+    >>> model_name("/home/someone/models/smollm2"), model_name("org/model")
+    ('smollm2', 'org/model')
+    """
+    if name.startswith(("/", "~", "./", "../")) or name[1:3] == ":\\" or os.path.isdir(name):
+        return name.replace("\\", "/").rstrip("/").rpartition("/")[2] or name
+    return name
 
 
 def range_words(meaning: Meaning) -> str:

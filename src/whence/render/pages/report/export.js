@@ -1,7 +1,5 @@
-// What can be taken away: the scores as CSV, the map as SVG or PNG, always on white.
+// What can be taken away: the scores as CSV, the picture as SVG or PNG.
 
-const FOR = "#1f5fb4";
-const AGAINST = "#c4570a";
 const LARGEST = 8192; // pixels of a picture's side
 
 /** A cell of a CSV file. A text that a spreadsheet would take for a formula gets an apostrophe in front. */
@@ -46,120 +44,6 @@ function csvOf({ entry, pieces, runs }) {
     });
   }
   return lines.map((line) => `${line.map(csvCell).join(",")}\r\n`).join("");
-}
-
-/** The map as it is shown, all rows, as a picture of its own. */
-function svgOf({ runs, pieces, tables, full, drops }, heading) {
-  const [row, square, bar, gap, left, margin] = [
-    20,
-    26,
-    150,
-    18,
-    24 + 7 * Math.min(24, Math.max(5, ...pieces.map((piece) => piece.label.length))),
-    16,
-  ];
-  const top = margin + 20 * heading.length + 96;
-  const starts = [];
-  let width = left;
-  for (const run of runs) {
-    starts.push(width);
-    width += (run.layers.length > 1 ? square * run.layers.length : bar + 60) + gap;
-  }
-  width = Math.max(width + margin, margin * 2 + 7.2 * Math.max(...heading.map((line) => line.length)));
-  const height = top + row * pieces.length + margin;
-  const picture = shape("svg", {
-    viewBox: `0 0 ${width} ${height}`,
-    width,
-    height,
-    "font-family": "system-ui, 'Segoe UI', 'Liberation Sans', Arial, sans-serif",
-    "font-size": 12,
-    fill: "#1c1e22",
-  });
-  picture.append(shape("rect", { width, height, fill: "#ffffff" }));
-  heading.forEach((line, at) => {
-    picture.append(shape("text", { x: margin, y: margin + 12 + 20 * at, "font-weight": at ? 400 : 700 }, line));
-  });
-  pieces.forEach((piece, at) => {
-    const fill = piece.special ? "#6b7280" : "#1c1e22";
-    const spot = { x: left - 8, y: top + row * at + 14, "text-anchor": "end", fill };
-    picture.append(shape("text", spot, shortened(piece.label, 24)));
-  });
-  runs.forEach((run, at) => {
-    const start = starts[at];
-    picture.append(
-      shape(
-        "text",
-        { x: start, y: top - 80, "font-weight": 700 },
-        shortened(
-          run.about.label,
-          Math.max(8, Math.floor((run.layers.length * square) / 7)) + (run.layers.length > 1 ? 0 : 22),
-        ),
-      ),
-    );
-    if (run.layers.length === 1) drawBars(picture, run, tables[at][0], full[at][0], { start, top, row, bar });
-    else drawSquares(picture, run, tables[at], full[at], drops[at], { start, top, row, square });
-  });
-  return picture;
-}
-
-function drawSquares(picture, run, table, full, drops, { start, top, row, square }) {
-  run.layers.forEach((layer, column) => {
-    const x = start + square * (column + 0.5);
-    const name = layerShort(layer);
-    const upright =
-      name.length > 3
-        ? { transform: `rotate(-90 ${x + 4} ${top - 6})`, x: x + 4, y: top - 6 }
-        : { x, y: top - 6, "text-anchor": "middle" };
-    picture.append(shape("text", { ...upright, "font-size": 11 }, name));
-    table[column].forEach((score, at) => {
-      const box = { x: start + square * column + 0.5, y: top + row * at + 0.5, width: square - 1, height: row - 1 };
-      const fill = run.meaning.signed && score < 0 ? AGAINST : FOR;
-      const strength = Math.abs(shareOf(score, full[column])).toFixed(3);
-      picture.append(shape("rect", { ...box, fill: "#f1f2f4" }));
-      picture.append(shape("rect", { ...box, fill, "fill-opacity": strength }));
-    });
-  });
-  if (!drops) return;
-  const line = drops.flatMap((drop, at) => [
-    `${start + square * drop},${top + row * at}`,
-    `${start + square * drop},${top + row * (at + 1)}`,
-  ]);
-  picture.append(shape("polyline", { points: line.join(" "), fill: "none", stroke: "#1c1e22", "stroke-width": 2.5 }));
-}
-
-function drawBars(picture, run, scores, full, { start, top, row, bar }) {
-  const shares = scores.map((score) => shareOf(score, full));
-  const low = Math.max(0, -Math.min(0, ...shares));
-  const unit = bar / (low + Math.max(0, ...shares) || 1);
-  picture.append(shape("text", { x: start, y: top - 6, "font-size": 11 }, layerShort(run.layers[0])));
-  shares.forEach((share, at) => {
-    picture.append(
-      shape(
-        "text",
-        { x: start + 50, y: top + row * at + 14, "text-anchor": "end" },
-        number(scores[at], Math.max(full, Math.abs(scores[at])), run.meaning.signed),
-      ),
-    );
-    picture.append(
-      shape("rect", {
-        x: start + 60 + unit * (low + Math.min(0, share)),
-        y: top + row * at + 4,
-        width: Math.max(0.01, unit * Math.abs(share)),
-        height: row - 8,
-        fill: run.meaning.signed && share < 0 ? AGAINST : FOR,
-      }),
-    );
-  });
-  picture.append(
-    shape("line", {
-      x1: start + 60 + unit * low,
-      x2: start + 60 + unit * low,
-      y1: top,
-      y2: top + row * scores.length,
-      stroke: "#6b7280",
-      "stroke-width": 0.8,
-    }),
-  );
 }
 
 /** Only characters that XML allows: the rest already stands there as symbols, but a stray one must not spoil a file. */

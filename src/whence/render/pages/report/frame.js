@@ -1,28 +1,6 @@
-// The frame: what the model said, what was explained, with what, at what cost, and what to know before believing it.
-
-function drawDecision({ prediction }, { target }) {
-  const title = byId("decision-title");
-  title.replaceChildren(node("bdi", {}, prediction.label));
-  if (prediction.probability !== null)
-    title.append(" ", node("span", { class: "chance" }, percent(prediction.probability)));
-  byId("target").replaceChildren("Explained here: ", node("b", {}, node("bdi", {}, target.words)), valueWords(target));
-  byId("probabilities").replaceChildren(...chances(prediction.probabilities));
-}
+// The frame: what to know before believing it, what colour means, what was explained, with what, and at what cost.
 
 const valueWords = ({ value }) => (value === null ? "" : ` = ${number(value)}`);
-
-function chances(probabilities) {
-  if (!probabilities.length) return [];
-  const rows = probabilities.slice(0, 4).map(([label, chance, said]) => {
-    const bar = node("span", { class: "bar-of", "aria-hidden": "true" }, node("span"));
-    bar.firstChild.style.width = `${100 * (chance ?? 0)}%`;
-    const figure = node("span", { class: "figure" }, chance === null ? "–" : percent(chance));
-    return node("li", { class: said ? "said" : "" }, node("bdi", { class: "name" }, label), bar, figure);
-  });
-  const more = probabilities.length - rows.length;
-  if (more > 0) rows.push(node("li", { class: "aside" }, `and ${more} more`));
-  return [node("ul", { class: "chances", "aria-label": "Probabilities" }, ...rows)];
-}
 
 function drawWarnings(text) {
   const from = (run) => (text.runs.length > 1 ? [node("b", {}, `${run.about.label}: `)] : []);
@@ -41,15 +19,20 @@ function drawLegend(run, layer, full, row, pieces, kind) {
     colourMark(swatch, share, 1, meaning.signed);
     return swatch;
   });
-  byId("ramp").replaceChildren(...swatches);
-  byId("ramp-low").textContent = meaning.signed ? `${number(-full, full, true)} against` : "0";
-  byId("ramp-high").textContent = meaning.signed ? `for ${number(full, full, true)}` : number(full, full);
-  const sign = meaning.signed
-    ? "Blue speaks for what is explained, orange (dashed) against it."
-    : "The deeper the blue, the more; there is no sign.";
-  byId("legend-sentence").replaceChildren(node("b", {}, meaning.name), `: ${meaning.sentence}. ${sign}`);
   const words = row.filter((_, at) => !pieces[at].special);
   const most = Math.max(...words.map(Math.abs));
+  const more = most > full ? " and more" : "";
+  byId("ramp").replaceChildren(...swatches);
+  byId("ramp-low").textContent = meaning.signed ? `${number(-full, full, true)}${more} against` : "0";
+  byId("ramp-high").textContent = meaning.signed ? `for ${number(full, full, true)}${more}` : number(full, full) + more;
+  byId("legend-sentence").replaceChildren(...legendWords(run), ` ${run.scale}`);
+  byId("score-meaning").replaceChildren(node("b", {}, meaning.name), `: ${meaning.sentence}.`);
+  byId("target").replaceChildren(
+    "Explained: ",
+    node("b", {}, node("bdi", {}, targetNow(run).words)),
+    valueWords(targetNow(run)),
+    ".",
+  );
   const [low, high] = [number(Math.min(...words), most), number(Math.max(...words), most)];
   const sentences = [
     `${meaning.range};`,
@@ -60,6 +43,14 @@ function drawLegend(run, layer, full, row, pieces, kind) {
     most ? "" : `All scores of ${kind}s are zero here.`,
   ];
   byId("legend-range").textContent = sentences.filter(Boolean).join(" ");
+}
+
+/** What the colours say, in a sentence. */
+function legendWords({ meaning }) {
+  const words = meaning.signed
+    ? "Blue speaks for it, orange (dashed) against it; the deeper, the more."
+    : "The deeper the blue, the more; there is no sign.";
+  return [`${words} `, term("no colour", "No colour"), ": next to nothing."];
 }
 
 /** How far the methods rank the words alike, each at the layer of a step. */
@@ -118,7 +109,7 @@ function drawFacts(text, chosen) {
       ["options", run.about.options || "none"],
       ["seed", String(run.about.seed)],
       ["cost", run.cost],
-      ["completeness error", completenessOf(run)],
+      [term("completeness error"), completenessOf(run)],
       ...run.notes.map((note) => ["note", note]),
     ]);
     return node("div", { class: "card" }, name, node("dl", { class: "pairs" }, ...facts));

@@ -12,13 +12,17 @@ const list = {
 
 const itemHeight = () => ITEM * parseFloat(getComputedStyle(document.documentElement).fontSize);
 
+/** The entry that stands for a text in the list: of a text with several tags explained, the first. */
+const headOf = (index) => data.texts[index].tags?.[0].entry ?? index;
+const heads = () => data.texts.flatMap((_, index) => (headOf(index) === index ? [index] : []));
+
 /** Indices of the texts that hold the words sought, in the order asked for. */
 function arrange(sought, sort) {
   list.lower ??= data.texts.map(({ text, pair, prediction }) =>
     `${text}\n${pair ?? ""}\n${prediction.label}`.toLowerCase(),
   );
   const wanted = sought.trim().toLowerCase();
-  const found = data.texts.map((_, index) => index).filter((index) => list.lower[index].includes(wanted));
+  const found = heads().filter((index) => list.lower[index].includes(wanted));
   const by = (key, down) =>
     found.sort((a, b) => {
       const [left, right] = [key(a), key(b)];

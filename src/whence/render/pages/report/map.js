@@ -3,6 +3,7 @@
 const TALL = 60; // rows; more scroll inside the map
 const SPARE = 12; // rows drawn above and below those in sight
 const STRONG = 0.2; // a share from which a square carries its sign
+const WIDE = 20; // columns; a map with more, or of several methods, takes the whole width
 
 const grid = {
   element: byId("grid"),
@@ -55,6 +56,7 @@ function drawMap(shown) {
   grid.body = node("div", { role: "rowgroup", class: "body" });
   grid.element.replaceChildren(node("div", { role: "rowgroup", class: "head" }, ...headRows()), grid.body);
   grid.rows.clear();
+  document.querySelector(".views").classList.toggle("wide", grid.columns.length > WIDE || runs.length > 1);
   grid.tall = pieces.length > TALL;
   grid.scroller.classList.toggle("tall", grid.tall);
   grid.focus = {
@@ -189,6 +191,7 @@ function fillCell(cell, index, column) {
   cell.style.setProperty("--share", Math.abs(share).toFixed(3));
   cell.classList.toggle("against", run.meaning.signed && score < 0);
   cell.classList.toggle("strong", Math.abs(share) >= STRONG);
+  cell.classList.toggle("faint", Math.abs(share) < FAINT);
   cell.classList.toggle(
     "now",
     column.kind === "square" && layer === grid.now[column.run] && column.run === grid.chosen,

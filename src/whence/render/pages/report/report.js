@@ -1,5 +1,6 @@
 // The page as a whole: what is chosen, and what is drawn again when a choice changes.
 
+const PAPER = 680; // pixels across a printed page: a wider map is made smaller, not cut
 let several = false; // texts
 const state = {
   index: 0,
@@ -39,20 +40,24 @@ function showText(index) {
   drawWarnings(text);
   drawLens(text);
   drawResponse();
+  byId("tag-note").hidden = !text.entry.tags;
   if (!text.runs.length) {
+    byId("correlation").hidden = true;
     drawFacts(text, null);
     return;
   }
   const options = text.runs.map((run) => node("option", { value: run.method }, shortened(run.about.label, 80)));
   byId("method").replaceChildren(...options);
   byId("method-control").hidden = text.runs.length < 2;
+  byId("layer-control").hidden = text.runs.every((run) => run.layers.length === 1);
+  byId("controls").hidden = byId("method-control").hidden && byId("layer-control").hidden;
   byId("view-control").hidden = text.runs.length < 2;
   grid.focus = { row: 0, column: 0 };
   grid.scroller.scrollTop = 0;
   showPieces();
   if (several) {
-    revealItem(index);
-    drawList(index);
+    revealItem(headOf(index));
+    drawList(headOf(index));
   }
 }
 
@@ -117,8 +122,13 @@ function showLayer() {
     colourMark(mark, strongest, full, run.meaning.signed);
   }
   if (text.entry.response) markParts();
-  else drawDecision(text.entry, run);
+  drawDecision(text.entry, run);
+  drawBelief(run);
+  drawComparison();
   drawPairs(run, layer);
+  byId("jump").hidden = !text.entry.response && !isLong();
+  drawMinimap();
+  drawSentences(run, row);
   drawLegend(run, layer, full, row, every, kindNow());
   drawFolded(run, row, full);
   byId("method").value = String(run.method);
@@ -129,7 +139,7 @@ function showLayer() {
   slider.setAttribute("aria-valuetext", layerName(run.layers[layer]));
   byId("layer-name").textContent = layerName(run.layers[layer]);
   const what = text.entry.response ? "The prompt" : "The text";
-  byId("reading-title").textContent = run.layers.length > 1 ? `${what} at ${layerPhrase(run.layers[layer])}` : what;
+  byId("reading-title").textContent = stepNow() ? `${what} at ${layerPhrase(run.layers[layer])}` : what;
   drawHeading(run);
   const mine = runsInSight();
   moveNow(mine.map(layerNow), mine.indexOf(at));
@@ -226,17 +236,16 @@ function setNormalise(normalise) {
 function findTexts() {
   arrange(byId("search").value, byId("sort").value);
   list.element.scrollTop = 0;
-  const count = list.order.length;
-  byId("found").textContent =
-    count === data.texts.length ? plural(count, "text") : `${count} of ${plural(data.texts.length, "text")}`;
-  if (count && !list.order.includes(state.index)) showText(list.order[0]);
-  revealItem(state.index);
-  drawList(state.index, true);
+  const [count, all] = [list.order.length, heads().length];
+  byId("found").textContent = count === all ? plural(count, "text") : `${count} of ${plural(all, "text")}`;
+  if (count && !list.order.includes(headOf(state.index))) showText(list.order[0]);
+  revealItem(headOf(state.index));
+  drawList(headOf(state.index), true);
   walkable();
 }
 
 function walkTexts(step) {
-  const at = list.order.indexOf(state.index) + step;
+  const at = list.order.indexOf(headOf(state.index)) + step;
   if (at < 0 || at >= list.order.length) return;
   showText(list.order[at]);
   byId("said").textContent = `Text ${at + 1} of ${list.order.length}: ${text.entry.prediction.label}`;
@@ -244,7 +253,7 @@ function walkTexts(step) {
 }
 
 function walkable() {
-  const at = list.order.indexOf(state.index);
+  const at = list.order.indexOf(headOf(state.index));
   byId("previous").disabled = at <= 0;
   byId("next").disabled = at < 0 || at === list.order.length - 1;
 }
@@ -314,11 +323,20 @@ function chooseCell(column) {
   else setMethod(run.method);
 }
 
+/** Of tagging: another token's tag. */
+function chooseTag(event) {
+  const tagged = event.target.closest(".tagged");
+  if (!tagged) return;
+  event.preventDefault();
+  showText(Number(tagged.dataset.entry));
+  byId("sources").querySelector('.tagged[aria-pressed="true"]')?.focus();
+}
+
 function onListKey(event) {
   const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
   if (!(event.key in steps) || !list.order.length) return;
   event.preventDefault();
-  const at = list.order.indexOf(state.index);
+  const at = list.order.indexOf(headOf(state.index));
   walkTexts(Math.max(0, Math.min(list.order.length - 1, at + steps[event.key])) - at);
 }
 
@@ -331,7 +349,7 @@ const SHORTCUTS = {
   w: () => setUnit(state.unit === "words" ? "tokens" : "words"),
   s: () => setSpecials(!state.specials),
   n: () => setNormalise(state.normalise === "method" ? "layer" : "method"),
-  g: () => text.entry.response && jumpToStrongest(),
+  g: () => (text.entry.response || isLong()) && jumpToStrongest(),
   "/": () => several && byId("search").focus(),
   "?": () => byId("help").showModal(),
 };
@@ -344,22 +362,9 @@ function onKey(event) {
     event.target.closest("input:not([type=checkbox]):not([type=radio]), select, textarea");
   const arrows =
     event.key.startsWith("Arrow") && event.target instanceof Element && event.target.closest("input, #list, .scrolls");
-  if (busy || typing || arrows || !text.runs.length || !state.keys || !Object.hasOwn(SHORTCUTS, event.key)) return;
+  if (busy || typing || arrows || !text?.runs.length || !state.keys || !Object.hasOwn(SHORTCUTS, event.key)) return;
   event.preventDefault();
   SHORTCUTS[event.key]();
-}
-
-function heading() {
-  const { prediction } = text.entry;
-  const run = text.runs[chosenRun()];
-  const sign = run.meaning.signed ? "blue speaks for, orange against" : "the deeper, the more";
-  const lines = [
-    `predicted: ${prediction.label}${prediction.probability === null ? "" : ` (${percent(prediction.probability)})`}`,
-    `explained: ${run.target.words}`,
-    `model: ${data.models[text.entry.model].id}`,
-    `colours: ${sign}. ${scaleNote(run, state.view === "all" && text.runs.length > 1)}`,
-  ];
-  return lines.map((line) => shortened(line, 90));
 }
 
 async function save(ending) {
@@ -367,7 +372,7 @@ async function save(ending) {
   let blob;
   if (ending === "csv") blob = new Blob([csvOf(text)], { type: "text/csv;charset=utf-8" });
   else {
-    const picture = svgOf(shownNow(), heading());
+    const picture = svgOf(shownNow(), text.runs[chosenRun()]);
     blob = ending === "svg" ? new Blob([svgText(picture)], { type: "image/svg+xml" }) : await pngOf(picture);
   }
   download(
@@ -396,6 +401,9 @@ function listen() {
   document.addEventListener("keydown", onKey);
   listenToLens();
   listenToResponse();
+  listenToComparison();
+  listenToLong();
+  listenToTerms();
 
   listenToCells(
     grid,
@@ -419,11 +427,23 @@ function listen() {
     else hideTip();
   });
   on("sources", "pointerleave", hideTip);
+  on("sources", "click", chooseTag);
+  on("sources", "keydown", (event) => {
+    if (event.key === "Enter" || event.key === " ") chooseTag(event);
+  });
   on("scroller", "scroll", () => {
     hideTip();
     drawRows();
   });
-  window.addEventListener("scroll", followFocus, { passive: true });
+  window.addEventListener(
+    "scroll",
+    () => {
+      const found = termAt(document.activeElement);
+      if (found) showTerm(found);
+      else followFocus();
+    },
+    { passive: true },
+  );
 
   on("search", "input", findTexts);
   on("sort", "change", () => {
@@ -433,7 +453,7 @@ function listen() {
   });
   on("previous", "click", () => walkTexts(-1));
   on("next", "click", () => walkTexts(1));
-  on("list", "scroll", () => drawList(state.index));
+  on("list", "scroll", () => drawList(headOf(state.index)));
   on("list", "keydown", onListKey);
   on("list", "click", (event) => {
     const item = event.target.closest(".item");
@@ -444,10 +464,17 @@ function listen() {
   });
   window.addEventListener("resize", () => {
     drawRows();
-    if (several) drawList(state.index);
+    if (text?.runs.length) drawMinimap();
+    if (several) drawList(headOf(state.index));
   });
-  window.addEventListener("beforeprint", () => drawRows(true));
-  window.addEventListener("afterprint", () => drawRows());
+  window.addEventListener("beforeprint", () => {
+    drawRows(true);
+    grid.element.style.zoom = Math.min(1, PAPER / grid.element.scrollWidth);
+  });
+  window.addEventListener("afterprint", () => {
+    grid.element.style.zoom = 1;
+    drawRows();
+  });
 }
 
 /** The help tells of explanations; a lens alone needs none. */
@@ -464,7 +491,8 @@ function addHelp() {
  */
 function drawPage(payload) {
   useData(payload);
-  several = data.texts.length > 1;
+  several = heads().length > 1;
+  drawGlossary();
   byId("texts").hidden = !several;
   document.body.classList.toggle("many", several);
   for (const part of document.querySelectorAll("[data-explains]")) part.hidden = !data.methods.length;

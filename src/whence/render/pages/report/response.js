@@ -52,10 +52,9 @@ function targetNow(run) {
 
 function drawResponse() {
   const { response } = text.entry;
-  byId("response").hidden = byId("pairs").hidden = byId("jump").hidden = !response;
-  byId("decision").hidden = Boolean(response) || !data.methods.length;
-  if (!response) return;
+  byId("response").hidden = byId("pairs").hidden = !response;
   Object.assign(pointing, { pinned: null, at: null });
+  if (!response) return;
   byId("part-control").hidden = !text.runs.some((run) => run.outputs);
   drawParts();
 }
@@ -83,9 +82,6 @@ function markParts() {
     part.classList.toggle("now", Number(part.dataset.part) === now);
     part.setAttribute("aria-pressed", String(Number(part.dataset.part) === pointing.pinned));
   }
-  const run = text.runs[chosenRun()];
-  const { words, value } = targetNow(run);
-  byId("part-target").replaceChildren("Explained here: ", node("b", {}, node("bdi", {}, words)), valueWords({ value }));
 }
 
 /** Point at a part, or with null at none; a pinned one then shows again. */
@@ -151,26 +147,13 @@ function pairCell(run, piece, { start, end }, score, full) {
   });
   cell.style.setProperty("--share", Math.abs(shareOf(score, full)).toFixed(3));
   cell.classList.toggle("against", run.meaning.signed && score < 0);
+  cell.classList.toggle("faint", Math.abs(shareOf(score, full)) < FAINT);
   cell.lines = [
     ["response", shortened(word, 80)],
     ["prompt", shortened(piece.label, 80)],
     ["score", shown],
   ];
   return cell;
-}
-
-/** Bring the strongest piece of the prompt into sight, then the next, and around. */
-function jumpToStrongest() {
-  const row = tables[chosenRun()][layerNow(chosenRun())];
-  const size = ([, pieces]) => Math.max(...pieces.map((piece) => Math.abs(row[piece])));
-  const order = [...marks].sort((a, b) => size(b) - size(a)).filter((mark) => size(mark) > 0);
-  if (!order.length) return;
-  const before = order.findIndex(([mark]) => mark.classList.contains("here"));
-  for (const [mark] of marks) mark.classList.remove("here");
-  const [mark] = order[(before + 1) % Math.min(order.length, 10)];
-  mark.classList.add("here");
-  mark.scrollIntoView({ block: "center" });
-  tipOfMark(mark);
 }
 
 function listenToResponse() {
@@ -194,7 +177,6 @@ function listenToResponse() {
     pin(at);
   });
   for (const kind of ["words", "sentences"]) byId(`part-${kind}`).addEventListener("change", () => setPartKind(kind));
-  byId("jump").addEventListener("click", jumpToStrongest);
   byId("pair-table").addEventListener("pointerover", (event) => {
     const cell = event.target.closest(".pair");
     if (cell) showTip(cell, cell.lines);

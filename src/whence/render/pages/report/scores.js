@@ -17,8 +17,10 @@ function fullSize(sizes) {
   return Math.max(order[Math.ceil(0.95 * order.length) - 1] ?? 0, largest(sizes) / 10);
 }
 
-/** How colours are scaled: of a response so that no outlier washes them out; a bar is always as long as its score. */
-const colourSize = (run) => (text.entry.response && run.layers.length > 1 ? fullSize : largest);
+/** Of responses and long texts colours are scaled so that no outlier washes them out. */
+const sizeNow = () => (text.entry.response || isLong() ? fullSize : largest);
+/** The same in the map, where a bar is always as long as its score. */
+const colourSize = (run) => (run.layers.length > 1 ? sizeNow() : largest);
 
 /** Full strength at every layer. Keep probabilities are read against 1, everything else against the largest. */
 function fullOf(run, table, pieces, normalise) {
@@ -28,8 +30,7 @@ function fullOf(run, table, pieces, normalise) {
 }
 
 /** What counts as full strength in the text, which is read one layer at a time. */
-const fullInText = (run, row, pieces) =>
-  run.meaning.keepProbability ? 1 : largestOf(row, pieces, text.entry.response ? fullSize : largest);
+const fullInText = (run, row, pieces) => (run.meaning.keepProbability ? 1 : largestOf(row, pieces, sizeNow()));
 
 /** How far bars reach below and above zero in a whole map, as shares of full strength, so that zero stands still. */
 function reachOf(run, table, full) {

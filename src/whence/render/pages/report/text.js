@@ -28,9 +28,10 @@ function* stretch(text, segment, start, end) {
 function marksOf(pieces, segment, source) {
   const marks = [];
   pieces.forEach((piece, at) => {
+    if (piece.special || piece.segment !== segment) return;
     let { start } = piece;
     while (start < piece.end && !source[start].trim()) start += 1;
-    if (piece.special || piece.segment !== segment || start >= piece.end) return;
+    if (start >= piece.end) return;
     marks.push({ start, end: piece.end, pieces: [at] });
   });
   marks.sort((a, b) => a.start - b.start || a.end - b.end);
@@ -70,6 +71,8 @@ function drawSources(element, text, pieces, specials) {
         block.append(chip(chips.shift()));
       block.append(...between(done, mark.start));
       const made = node("span", { class: "mark" }, ...stretch(text, segment, mark.start, mark.end));
+      markAnswer(made, text, segment, mark);
+      markTag(made, text, segment, mark);
       drawn.push([made, mark.pieces]);
       block.append(made);
       done = mark.end;
@@ -84,15 +87,38 @@ function drawSources(element, text, pieces, specials) {
     const rest = node("span", { class: source.slice(read).join("").trim() ? "unread" : "" });
     rest.append(...stretch(text, segment, read, source.length));
     block.append(rest);
-    return text.sources.length === 1 ? [block] : [node("h3", {}, segment ? "Second text" : "First text"), block];
+    return text.sources.length === 1 ? [block] : [node("h3", {}, text.entry.names[segment]), block];
   });
   element.replaceChildren(...blocks.flat());
   return drawn;
 }
 
+const touches = (place, segment, { start, end }) => place.segment === segment && place.start < end && start < place.end;
+
+/** Of question answering: the words of the answer, the first of which says so. */
+function markAnswer(made, { entry: { answer } }, segment, mark) {
+  if (!answer || !touches(answer, segment, mark)) return;
+  made.classList.add("answer");
+  made.classList.toggle("answer-first", mark.start <= answer.start && answer.start < mark.end);
+}
+
+/** Of tagging: a word whose tag is explained carries it, and can be chosen. */
+function markTag(made, { entry: { tags }, index }, segment, mark) {
+  const mine = (tags ?? []).filter((tag) => touches(tag, segment, mark));
+  const tag = mine.find(({ entry }) => entry === index) ?? mine[0];
+  if (!tag) return;
+  made.classList.add("tagged");
+  const attributes = { role: "button", tabindex: 0, "data-tag": tag.says, "data-entry": tag.entry };
+  filled(made, { ...attributes, "aria-pressed": String(tag.entry === index) }, []);
+  made.setAttribute("aria-label", `${made.textContent}, tagged ${tag.says}`);
+}
+
+/** What is next to nothing has no colour at all. */
+const FAINT = 0.1;
+
 function colourMark(mark, score, full, signed) {
   const share = shareOf(score, full);
   mark.style.setProperty("--share", Math.abs(share).toFixed(3));
   mark.classList.toggle("against", signed && score < 0);
-  mark.classList.toggle("faint", Math.abs(share) < 0.03);
+  mark.classList.toggle("faint", Math.abs(share) < FAINT);
 }
