@@ -141,7 +141,7 @@ def paths(port: int) -> tuple[int, str, bool]:
 def hosts(port: int) -> tuple[int, str, bool]:
     names = ["evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "localhost.evil.example",
              "127.0.0.1@evil",
-             "", "0.0.0.0", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "LOCALHOST.", "localhost\t"]  # fmt: skip
+             "", "0.0.0.0", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "LOCALHOST."]  # fmt: skip
     origins = [
         "http://evil.example",
         "null",

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from whence.errors import FileError, ModelError, UsageError, WhenceError
 from whence.explanation import Explanation
 from whence.methods import METHODS
+from whence.methods.names import method_named
 from whence.render.live_page import live_page
 from whence.render.page import TITLE, page, page_data
 from whence.render.visible import visible
@@ -51,7 +52,7 @@ def make_app(models: Models, jobs: Jobs, limits: Limits, *, log_texts: bool = Fa
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
-        telemetry={name: False for name in ("tracing", "metrics", "logs", "operation_spans", "auto_configure")},
+        telemetry=dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False),
     )
     content, policy = live_page([served.about() for served in models], list(_methods()))
 
@@ -98,7 +99,9 @@ def make_app(models: Models, jobs: Jobs, limits: Limits, *, log_texts: bool = Fa
     async def begin_job(asked: AskedExplanation) -> dict[str, Any]:
         """An explanation by any method, in the queue: its id says where to look for it."""
         noted(asked)
-        return jobs.add(asked, models.named(asked.model)).record()
+        served = models.named(asked.model)
+        method_named(asked.method or served.usual)  # one that does not exist need not wait to be told so
+        return jobs.add(asked, served).record()
 
     @app.get("/api/jobs/{job}")
     async def look_at_job(job: str) -> dict[str, Any]:

@@ -41,20 +41,24 @@ class Desk(Generic[Question, Answer]):
         self._answer = answer
         self._most = most
         self._within = within
+        self._asking = 0  # those that are answered now, and those that wait
         self._waiting: queue.SimpleQueue[_Waiting[Question, Answer] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, name=f"whence: {name}", daemon=True).start()
 
     async def ask(self, question: Question, seconds: float) -> Answer:
         """The answer, once it is there; who no longer waits is passed over."""
-        if self._waiting.qsize() >= self._most:
+        if self._asking >= self._most:
             raise BusyError("the model has more to do than it can", 1)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._asking += 1
         self._waiting.put(_Waiting(question, answer))
         try:
             async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError:
             raise TooLongError(seconds) from None
+        finally:
+            self._asking -= 1
 
     def close(self) -> None:
         """Answer what waits, then end the thread."""

@@ -68,8 +68,11 @@ class Guard:
         if body is None:
             await answer.refuse(413, "the request is too large", f"at most {self.limits.body:,} bytes are read")
             return
+        await _while_there(receive, lambda receive: self._answered(scope, _replayed(body, receive), answer))
+
+    async def _answered(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         try:
-            await self.app(scope, _replayed(body, receive), answer)
+            await self.app(scope, receive, answer)
         except Exception as error:  # what it says may quote a text, so it goes no further
             seen = told(error)
             if not answer.begun:
@@ -159,6 +162,32 @@ class _Answer:
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *more]
         await self({"type": "http.response.start", "status": status, "headers": headers})
         await self({"type": "http.response.body", "body": body})
+
+
+async def _while_there(receive: Receive, work: Callable[[Receive], Awaitable[None]]) -> None:
+    """Do something for a client; it ends when the client leaves, which is all that comes after a whole request."""
+    mine = asyncio.current_task()
+    assert mine is not None
+    next_event = asyncio.ensure_future(receive())
+    gone = False
+
+    def leave(_: asyncio.Future[Event]) -> None:
+        nonlocal gone
+        gone = True
+        mine.cancel()
+
+    async def leaving() -> Event:
+        return await asyncio.shield(next_event)
+
+    next_event.add_done_callback(leave)
+    try:
+        await work(leaving)
+    except asyncio.CancelledError:
+        if not gone:
+            raise
+    finally:
+        next_event.remove_done_callback(leave)
+        next_event.cancel()
 
 
 def _name_of(host: str) -> str:

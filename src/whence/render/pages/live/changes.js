@@ -64,7 +64,10 @@ function drawChanges() {
   }
   const items = [...changes.values()].map((change) => {
     const input = node("input", {
-      "aria-label": `instead of ${change.word}`, placeholder: "nothing", autocomplete: "off", value: change.instead,
+      "aria-label": `instead of ${change.word}`,
+      placeholder: "nothing",
+      autocomplete: "off",
+      value: change.instead,
     });
     input.addEventListener("input", () => {
       change.instead = input.value;
@@ -91,7 +94,10 @@ async function askChanged() {
     const moved = said.label !== before.label;
     const then = node("b", {}, node("bdi", {}, saidOf(said)));
     byId("changed-says").replaceChildren(
-      "The model then says ", then, moved ? " instead of " : "; before: ", node("bdi", {}, saidOf(before)),
+      "The model then says ",
+      then,
+      moved ? " instead of " : "; before: ",
+      node("bdi", {}, saidOf(before)),
     );
   } catch (error) {
     if (mine === changeTurn) byId("changed-says").textContent = error.message;

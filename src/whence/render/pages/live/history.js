@@ -38,6 +38,8 @@ function restore({ question, explanations }) {
   chooseModel();
   byId("asked-text").value = question.text;
   byId("asked-pair").value = question.pair ?? "";
+  byId("asked-two").checked = modelNow().needs_pair || Boolean(question.pair);
+  choosePair();
   byId("asked-units").value = question.units;
   byId("asked-layers").value = String(question.layers ?? "");
   byId(modelNow().labels ? "asked-label" : "asked-word").value = question.target ?? "";

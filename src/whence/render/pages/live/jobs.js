@@ -3,7 +3,9 @@
 const jobs = new Map(); // by id: { element, events, method }
 
 const progressWords = ({ state: now, ahead, passes, seconds }) =>
-  now === "queued" ? `waiting, ${ahead} before it` : `${plural(passes, "pass")}, ${seconds.toFixed(1)} s`.replace("passs", "passes");
+  now === "queued"
+    ? `waiting, ${ahead} before it`
+    : `${plural(passes, "pass")}, ${seconds.toFixed(1)} s`.replace("passs", "passes");
 
 async function beginJob(turn, question, method) {
   let job;

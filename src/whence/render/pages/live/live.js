@@ -1,7 +1,8 @@
 // The live page as a whole: its choices, and what begins when it is opened.
 
 const choice = (value, words = value) => node("option", { value }, words);
-const inGroup = (label, names) => (names.length ? [node("optgroup", { label }, ...names.map((name) => choice(name)))] : []);
+const inGroup = (label, names) =>
+  names.length ? [node("optgroup", { label }, ...names.map((name) => choice(name)))] : [];
 
 /** The methods of a model in two groups: those that answer while one types, and those that wait in a queue. */
 function methodChoices(names) {
@@ -14,14 +15,27 @@ function chooseModel() {
   const model = modelNow();
   const shown = byId("asked-method").value;
   byId("about-setting").hidden = !model.writes;
-  byId("pair-field").hidden = model.writes;
-  byId("pair-field").firstElementChild.textContent = model.needs_pair ? "Second text" : "Second text (if there is one)";
-  byId("asked-layers").replaceChildren(choice("", "as usual"), choice("all"), ...model.layers.map((layer) => choice(String(layer))));
+  byId("two-setting").hidden = model.writes || model.needs_pair;
+  byId("asked-two").checked = model.needs_pair;
+  choosePair();
+  byId("asked-layers").replaceChildren(
+    choice("", "as usual"),
+    choice("all"),
+    ...model.layers.map((layer) => choice(String(layer))),
+  );
   byId("label-setting").hidden = !model.labels;
   byId("word-setting").hidden = Boolean(model.labels);
-  byId("asked-label").replaceChildren(choice("", "what it says"), ...(model.labels ?? []).map((label) => choice(label)));
+  byId("asked-label").replaceChildren(
+    choice("", "what it says"),
+    ...(model.labels ?? []).map((label) => choice(label)),
+  );
   byId("added").replaceChildren();
   chooseAbout(shown);
+}
+
+/** The second text has a field only where there is one. */
+function choosePair() {
+  byId("pair-field").hidden = !byId("asked-two").checked;
 }
 
 function chooseAbout(shown = byId("asked-method").value) {
@@ -61,7 +75,10 @@ function saveJson() {
 }
 
 function beginLive() {
-  document.querySelector(".layout").hidden = true;
+  const layout = document.querySelector(".layout");
+  layout.hidden = true;
+  layout.after(document.querySelector("aside.live"));
+  byId("reading").after(byId("changes")); // what is struck out there has its answer below it
   byId("asked-model").replaceChildren(...[...models.keys()].map((name) => choice(name)));
   chooseModel();
   const on = (id, event, act) => byId(id).addEventListener(event, act);
@@ -69,6 +86,10 @@ function beginLive() {
   for (const id of ["asked-method", "asked-layers", "asked-label", "asked-units"]) on(id, "change", edited);
   on("asked-model", "change", () => {
     chooseModel();
+    edited();
+  });
+  on("asked-two", "change", () => {
+    choosePair();
     edited();
   });
   on("asked-about", "change", () => {

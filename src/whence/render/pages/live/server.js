@@ -16,7 +16,12 @@ async function request(path, options) {
 }
 
 const post = (path, body, signal) =>
-  request(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });
+  request(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
 
 const postForJson = async (path, body, signal) => (await post(path, body, signal)).json();
 
