@@ -144,7 +144,7 @@ def memory(port: int, process: psutil.Process, count: int) -> list[list[float]]:
     def some(number: int) -> Iterator[bytes]:
         for index in range(number):
             text = " ".join(draw.choices(vocabulary, k=1 + index % 40))
-            yield request(port, "/api/explain", {"text": text, "method": ("one_pass", "held_still")[index % 2]})
+            yield request(port, "/api/explain", {"text": text, "method": "one_pass"})
 
     found = []
     made = 0
@@ -196,6 +196,7 @@ def main() -> None:
     report = {
         "hardware": f"CPU, {len(os.sched_getaffinity(0))} cores, server and clients together",
         "versions": {name: version(name) for name in ("fastapi", "uvicorn", "torch", "transformers")},
+        "load": os.getloadavg()[0],
         "settings": {"seconds": options.seconds, "repeats": options.repeats, "texts": len(texts)},
         "rows": rows,
         "memory": held,

@@ -507,14 +507,28 @@ def _first_bytes(connection: socket.socket) -> bytes:
         return b""
 
 
-def test_a_client_that_leaves_disturbs_nobody(server: Running) -> None:
-    for _ in range(20):
-        gone = socket.create_connection(("127.0.0.1", server.port), timeout=10)
-        body = json.dumps({"text": TEXT, "method": "gradient"}).encode()
-        head = f"POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: application/json\r\n"
-        gone.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        gone.close()
-    assert server.post("/api/explain", text=TEXT, method="gradient").status == 200  # nobody waits in their places
+def test_clients_that_leave_wait_in_nobody_s_place(server: Running) -> None:
+    """Twenty ask and leave while the model is busy with one: soon only that one waits."""
+    films = server.models.named("films")
+    let_go = threading.Event()
+    hold = films.model.module.register_forward_pre_hook(lambda *_: (let_go.wait(20), None)[1])
+    body = json.dumps({"text": TEXT, "method": "gradient"}).encode()
+    head = f"POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: application/json\r\n"
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            staying = pool.submit(patient, server, TEXT)
+            for _ in range(20):
+                with socket.create_connection(("127.0.0.1", server.port), timeout=10) as gone:
+                    gone.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            until = time.monotonic() + 10
+            while films.waiting != 1 and time.monotonic() < until:
+                time.sleep(0.01)
+            assert films.waiting == 1
+            let_go.set()
+            assert staying.result(20)["text"] == TEXT
+    finally:
+        let_go.set()
+        hold.remove()
 
 
 def test_texts_are_logged_only_if_asked_for(

@@ -41,39 +41,39 @@ class Desk(Generic[Question, Answer]):
         self._answer = answer
         self._most = most
         self._within = within
-        self._asking = 0  # those that are answered now, and those that wait
-        self._waiting: queue.SimpleQueue[_Waiting[Question, Answer] | None] = queue.SimpleQueue()
+        self.waiting = 0  # those that are answered now, and those that wait to be
+        self._queue: queue.SimpleQueue[_Waiting[Question, Answer] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, name=f"whence: {name}", daemon=True).start()
 
     async def ask(self, question: Question, seconds: float) -> Answer:
         """The answer, once it is there; who no longer waits is passed over."""
-        if self._asking >= self._most:
+        if self.waiting >= self._most:
             raise BusyError("the model has more to do than it can", 1)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._asking += 1
-        self._waiting.put(_Waiting(question, answer))
+        self.waiting += 1
+        self._queue.put(_Waiting(question, answer))
         try:
             async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError:
             raise TooLongError(seconds) from None
         finally:
-            self._asking -= 1
+            self.waiting -= 1
 
     def close(self) -> None:
         """Answer what waits, then end the thread."""
-        self._waiting.put(None)
+        self._queue.put(None)
 
     def _work(self) -> None:
         with self._within():
             self._answer_all()
 
     def _answer_all(self) -> None:
-        while (first := self._waiting.get()) is not None:
+        while (first := self._queue.get()) is not None:
             several = [first]
             closing = False
-            while len(several) < AT_ONCE and not self._waiting.empty():
-                another = self._waiting.get()
+            while len(several) < AT_ONCE and not self._queue.empty():
+                another = self._queue.get()
                 if another is None:
                     closing = True
                     break

@@ -198,7 +198,7 @@ def _name_of(host: str) -> str:
 
 def _in_address(scope: Scope) -> str:
     """The token as the address holds it."""
-    return parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+    return str(parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0])
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -48,6 +48,11 @@ class ServedModel:
         """What was asked, as JSON; for what takes few passes."""
         return await self._desk.ask(asked, self.limits.seconds)
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for an answer."""
+        return self._desk.waiting
+
     def takes_few_passes(self, asked: AskedExplanation) -> bool:
         """Whether an answer comes at once: one or two passes, whatever the text is."""
         return not asked.responds and method_named(asked.method or self.usual).method.few_passes
