@@ -63,8 +63,8 @@ def serve(
 
         logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO if log == "texts" else logging.WARNING)
         limits = Limits(characters=max_characters, job_seconds=max_seconds)
-        listening = listen(host, port)  # before models are loaded, which may take long
         names = _names(model or ["sentiment", "topic"])
+        listening = listen(host, port)  # before models are loaded, which may take long
 
         def loaded(source: str, name: str) -> LayeredModel:
             return _called(name, load_model(source, task, revision, head, trust=trust))
