@@ -33,6 +33,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/games.py --out benchmarks/results/games-cpu.json
 	$(BIN)/python benchmarks/diffmask.py --out benchmarks/results/diffmask-cpu.json
 	$(BIN)/python benchmarks/one_pass.py --out benchmarks/results/one_pass-cpu.json
+	$(BIN)/python benchmarks/serve.py --out benchmarks/results/serve.json
 	$(BIN)/python benchmarks/start.py --out benchmarks/results/start.json
 	$(BIN)/python benchmarks/write_readme.py
 

@@ -178,6 +178,49 @@ for path in sorted((HERE / "results").glob("long_prompts-*.json")):
         slope = "" if row["slope_kb"] is None else f"{row['slope_kb']:,.0f} KB"
         cells = " | ".join(points.get(length, "") for length in lengths)
         lines.append(f"| {row['package']} | {row['method']} | {cells} | {slope} |")
+for path in sorted((HERE / "results").glob("serve.json")):
+    report = json.loads(path.read_text())
+    settings, memory = report["settings"], report["memory"]
+    versions = ", ".join(f"{package} {number}" for package, number in report["versions"].items())
+    lines += [
+        "",
+        f"## `whence serve`: {report['hardware']}",
+        "",
+        *paragraph(f"""Clients that ask again as soon as they are answered, {settings["texts"]} reviews, median of
+        {settings["repeats"]} runs of {settings["seconds"]:.0f} s in turn (`benchmarks/serve.py`). *bare* is
+        transformers alone behind the same server, in the same batches; *of bare* is the rate over its rate in the same
+        turn. {versions}."""),
+        "",
+        "| clients | asked | requests a second | of bare | p50 | p99 |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['clients']} | {row['asked']} | {row['rate']:.0f} | **{row['of_bare']:.2f}** "
+        f"| {row['p50_ms']:.1f} ms | {row['p99_ms']:.1f} ms |"
+        for row in report["rows"]
+    ]
+    after = next(point for point in memory if point[0] >= memory[-1][0] / 10)
+    lines += [
+        "",
+        *paragraph(f"""Memory: {after[1]:.0f} MB after {after[0]:,.0f} requests, {memory[-1][1]:.0f} MB after
+        {memory[-1][0]:,.0f}, all of different texts."""),
+    ]
+for path in sorted((HERE / "results").glob("serve_hostile.json")):
+    report = json.loads(path.read_text())
+    lines += [
+        "",
+        "## `whence serve` under attack",
+        "",
+        *paragraph(f"""What was tried, how often, and whether it held: as said, and an ordinary client was answered
+        afterwards (`benchmarks/serve_hostile.py`). Memory grew by {report["memory_grew_mb"]:.0f} MB meanwhile."""),
+        "",
+        "| tried | times | what came of it | held |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['tried']} | {row['times']:,} | {row['what']} | {'yes' if row['held'] else '**no**'} |"
+        for row in report["rows"]
+    ]
 start = json.loads((HERE / "results" / "start.json").read_text())
 lines += [
     "",

@@ -40,6 +40,7 @@ STOREYS = (
     ("scoreboard", "citing"),
     ("corpus",),
     ("render",),
+    ("serving",),
     ("cli",),
 )
 STOREY = {part: number for number, parts in enumerate(STOREYS) for part in parts}

@@ -25,6 +25,7 @@ from whence.explanation import (
 from whence.json_records import (
     Reader,
     anything,
+    encoded,
     flag,
     load_json,
     mapping,
@@ -49,6 +50,11 @@ _ADVICE = "give a file that Explanation.save wrote"
 
 def to_dict(explanation: Explanation) -> dict[str, Any]:
     return {"schema": SCHEMA, **plain(explanation)}
+
+
+def to_json(explanation: Explanation) -> str:
+    """What `to_dict` gives, as a line of ASCII."""
+    return encoded({"schema": SCHEMA, **vars(explanation)})
 
 
 def from_dict(data: Mapping[str, Any]) -> Explanation:

@@ -40,6 +40,25 @@ def plain(value: Any, *, nan_as_null: bool = False) -> Any:
     return value
 
 
+def encoded(record: Any) -> str:
+    """The JSON of `plain(record)`, in ASCII, several times as fast: only what is no JSON type goes through Python.
+
+    >>> encoded({"a": (np.arange(2), "é")})
+    '{"a":[[0,1],"\\\\u00e9"]}'
+    """
+    return json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=_json_type)
+
+
+def _json_type(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
 def parse_json(content: str) -> Any:
     """What a JSON text says; a ValueError where it says nothing, or two things at once.
 

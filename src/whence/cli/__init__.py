@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from whence.cli import audit, cite, compare, evaluate, explain, fit, lens, methods, metrics, overview, run, table
+from whence.cli import (
+    audit,
+    cite,
+    compare,
+    evaluate,
+    explain,
+    fit,
+    lens,
+    methods,
+    metrics,
+    overview,
+    run,
+    serve,
+    table,
+)  # fmt: skip
 from whence.cli.arguments import option_of_today
 from whence.cli.commands import Commands
 
@@ -25,8 +39,8 @@ app = typer.Typer(
 
 # Help lists the commands in this order.
 for command in (
-    explain.explain, compare.compare, lens.lens, cite.cite, run.run, table.table, overview.overview, fit.fit,
-    evaluate.evaluate, audit.audit, methods.methods, metrics.metrics,
+    explain.explain, compare.compare, lens.lens, cite.cite, serve.serve, run.run, table.table, overview.overview,
+    fit.fit, evaluate.evaluate, audit.audit, methods.methods, metrics.metrics,
 ):  # fmt: skip
     app.command()(command)
 

@@ -88,6 +88,7 @@ METHOD = Method(
     ),
     needs=("attention weights",),
     cost="2 forwards, all layers together",
+    few_passes=True,
     layers="blocks",
 )  # fmt: skip
 LOOKED_AT = Meaning(
@@ -103,6 +104,7 @@ ROLLOUT = Method(
     ),
     needs=("attention weights",),
     cost="2 forwards, all layers together",
+    few_passes=True,
     layers="blocks",
 )  # fmt: skip
 COMES_TO = Meaning(

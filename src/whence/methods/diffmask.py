@@ -94,6 +94,7 @@ METHOD = Method(
     ),
     needs=("trained probes",),
     cost="1 forward",
+    few_passes=True,
     layers="everywhere",
     layers_by=_layers,
 )

@@ -7,6 +7,7 @@ import warnings as python_warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, overload
 
@@ -50,6 +51,8 @@ from whence.units import Units
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+_version = cache(version)  # it is read from a file
 
 
 @overload
@@ -235,7 +238,7 @@ def _plan(
         options=given,
         recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
         shares=shares,
-        whence_version=version("whence"),  # read from a file, so once for all texts
+        whence_version=_version("whence"),
     )
 
 

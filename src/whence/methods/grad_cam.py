@@ -29,6 +29,7 @@ METHOD = Method(
     ),
     needs=("gradients",),
     cost="1 forward, 1 backward, all layers together",
+    few_passes=True,
     layers="all",
     tells_outputs=True,
 )

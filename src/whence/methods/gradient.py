@@ -16,6 +16,7 @@ METHOD = Method(
     Meaning("gradient norm", "how fast the target changes when the state moves", signed=False, additive=False, low=0.0),
     needs=("gradients",),
     cost="1 forward, 1 backward, all layers together",
+    few_passes=True,
     layers="all",
     tells_outputs=True,
 )

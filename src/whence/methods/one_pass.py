@@ -198,11 +198,12 @@ METHOD = Method(
     ),
     needs=("trained probes",),
     cost="1 forward, 2 for the first text of its length and for a response",
+    few_passes=True,
     only_there=True,
     scale=None,
     tells_outputs=True,
 )
 AMORTISED_SHAPLEY = Method(
     amortised_shapley, SHAPLEY, needs=("trained probes",), cost=METHOD.cost, only_there=True, scale=None, linear=True,
-    tells_outputs=True,
+    few_passes=True, tells_outputs=True,
 )  # fmt: skip

@@ -84,7 +84,8 @@ class Method:
     A method that `takes_units` takes units away as a whole; of all others the scores of a unit's tokens are gathered.
     A method that `tells_outputs` explains every token of a response by itself beside all of them together; of others
     the target is the whole. The scores of a `linear` method for a sum of targets are the sums of its scores for each:
-    it can say why one response was written rather than another.
+    it can say why one response was written rather than another. A method of `few_passes` takes one or two, whatever the
+    text and its options: it can answer while somebody types.
     """
 
     compute: Callable[..., Scores]
@@ -102,6 +103,7 @@ class Method:
     takes_units: bool = False
     tells_outputs: bool = False
     linear: bool = False
+    few_passes: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.needs, str):

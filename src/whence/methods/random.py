@@ -23,4 +23,5 @@ METHOD = Method(
     Meaning("random", "nothing: a random number", signed=False, additive=False, low=0.0, high=1.0),
     needs=(),
     cost="1 forward",
+    few_passes=True,
 )

@@ -45,14 +45,15 @@ def usual_method(
     if model.reading.responds:
         return Usual(RESPONSES, "what the response loses without each part of the prompt, all its tokens in one pass")
     fits = layers in (None, "embeddings") and scale in (None, "probability")
-    if fits and _came_with_probes(model) and set(options) <= set(METHODS["one_pass"].options):
+    if fits and came_with_probes(model) and set(options) <= set(METHODS["one_pass"].options):
         return Usual("one_pass", "none was surely more faithful on boards of this model, and it takes one pass")
     if not options and not model.reading.next_token and _holds_still(model, text):
         return Usual("held_still", "without training none was surely more faithful on boards; patented, see README")
     return Usual(ALWAYS, "shares that add up, on any model")
 
 
-def _came_with_probes(model: LayeredModel) -> bool:
+def came_with_probes(model: LayeredModel) -> bool:
+    """Whether the model is an embedded one with trained probes."""
     return model.record.embedded is not None and shapley_folder(model.record.embedded).is_dir()
 
 

@@ -36,30 +36,42 @@ def shell(
     made_by: str = "",
     *,
     shared: Sequence[str] = (),
+    over: tuple[str, Sequence[str]] | None = None,
+    connect: str | None = None,
 ) -> str:
     """One self-contained file: the shell around the markup, style and scripts of the folder `pages/{page}`.
 
-    `shared` are parts that other pages have too, each a style and a script, as in "lens/squares".
+    `shared` are parts that other pages have too, each a style and a script, as in "lens/squares". Another folder with
+    its scripts may stand `over` it. A page that `connect`s may ask there, and nowhere else.
     """
-    style = "".join(_file(f"{name}.css") for name in ("shell/shell", *shared, f"{page}/{page}"))
-    names = [*(f"shell/{name}" for name in SHELL_SCRIPTS), *shared, *(f"{page}/{name}" for name in scripts)]
+    folders = {page: scripts} if over is None else {page: scripts, over[0]: over[1]}
+    styles = ("shell/shell", *shared, *(f"{folder}/{folder}" for folder in folders))
+    style = "".join(_file(f"{name}.css") for name in styles)
+    names = [*(f"shell/{name}" for name in SHELL_SCRIPTS), *shared]
+    names += [f"{folder}/{name}" for folder, mine in folders.items() for name in mine]
     script = "\n".join(_file(f"{name}.js") for name in names)
     policy = {
         "default-src": "'none'",
         "script-src": _hash(script),
         "style-src": _hash(style),
         "img-src": "data: blob:",
+        **({} if connect is None else {"connect-src": connect}),
         "base-uri": "'none'",
         "form-action": "'none'",
     }
     parts = {
         "policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
         "style": style,
-        "body": _file(f"{page}/{page}.html"),
+        "body": "".join(_file(f"{folder}/{folder}.html") for folder in reversed(folders)),
         "script": script,
         "data": embedded({"title": visible(title), "version": visible(made_by or version("whence")), **data}),
     }
     return re.sub(r"%%(\w+)%%", lambda match: parts[match[1]], _file("shell/shell.html"))
+
+
+def policy_of(content: str) -> str:
+    """The security policy that a page made by `shell` carries."""
+    return html.unescape(re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', content)[0])
 
 
 def framed(content: str) -> str:

@@ -1,0 +1,1 @@
+"""`whence serve`: explanations over HTTP, as JSON and as a live page, for this machine unless told otherwise."""
