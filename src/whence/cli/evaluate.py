@@ -24,6 +24,7 @@ from whence.cli.arguments import (
     Split,
     TaskName,
     Trust,
+    fetched,
     known_methods,
     methods_of,
     parse_options,
@@ -87,7 +88,7 @@ def evaluate(
         chosen_metrics(asked)  # a wrong name is told before a model is loaded
         if budget not in BUDGETS:
             raise UnknownNameError("budget", budget, BUDGETS)
-        options = parse_method_options(option or [], probes)
+        options = parse_method_options(option or [], fetched(probes))
         examples = _examples(data, data_dir, split, limit, seed)
         loaded = load_model(model, task, revision, head, trust=trust)
         board = _evaluate(

@@ -37,6 +37,7 @@ from whence.cli.arguments import (
     WithoutText,
     Words,
     asked_of_response,
+    fetched,
     known_methods,
     methods_of,
     parse_options,
@@ -88,6 +89,7 @@ def explain(
             raise UsageError(f"--save holds one explanation, but there are {len(sources)} texts", "use --json > FILE")
         check_page(html)
         settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
+        probes = fetched(probes)
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         asked = method or (methods_of(probes)[0] if probes else None)
         method = known_methods([asked])[0] if asked else None

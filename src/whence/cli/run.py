@@ -30,6 +30,7 @@ from whence.cli.arguments import (
     TargetName,
     TaskName,
     Trust,
+    fetched,
     methods_of,
     parse_layers,
 )
@@ -87,6 +88,7 @@ def run(
     with errors_reported(debug):
         from whence.corpus.run import run as run_corpus
 
+        probes = fetched(probes)
         named = None if methods is None else _names(methods)
         if named is None and probes is not None:
             named = [methods_of(probes)[0]]
