@@ -5,9 +5,11 @@ MkDocs calls the functions by their names; see `hooks` in mkdocs.yml.
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -28,6 +30,9 @@ LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?\)")
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for page, source in ELSEWHERE.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    for notebook in sorted((ROOT / "examples").glob("*.ipynb")):
+        for name, content in _notebook(notebook):
+            files.append(File.generated(config, f"notebooks/{name}", content=content))
     return files
 
 
@@ -49,6 +54,24 @@ def _link(found: re.Match[str], page: str) -> str:
     places = {source: name for name, source in ELSEWHERE.items()}
     here = places.get(meant, meant.removeprefix("docs/"))
     return f"{opening}{os.path.relpath(here, PurePosixPath(page).parent)}{anchor})"
+
+
+def _notebook(path: Path) -> Iterator[tuple[str, str | bytes]]:
+    """A notebook as a page, and its pictures as files beside it."""
+    parts: list[str] = []
+    for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if "image/png" in data:
+                name = f"{path.stem}-{number}.png"
+                yield name, base64.b64decode("".join(data["image/png"]))
+                parts.append(f"![Drawn by the cell above]({name})")
+            else:
+                text = "".join(output.get("text") or data.get("text/plain", ""))
+                parts.append(f"```text\n{text.rstrip()}\n```")
+    yield f"{path.stem}.md", "\n\n".join(parts) + f"\n\nThe notebook is `examples/{path.name}`.\n"
 
 
 def _methods() -> Iterable[str]:

@@ -26,9 +26,7 @@ def with_lora(family: str, task: str) -> peft.PeftModel:
     """A tiny model with an adapter that does something: as it begins, LoRA adds nothing."""
     module = tiny_models.build(family, task)
     kind = {"classification": "SEQ_CLS", "causal_lm": "CAUSAL_LM"}[task]
-    config = peft.LoraConfig(
-        task_type=kind, r=2, lora_alpha=8, target_modules="all-linear", lora_dropout=0.5, **changes
-    )
+    config = peft.LoraConfig(task_type=kind, r=2, lora_alpha=8, target_modules="all-linear", lora_dropout=0.5)
     wrapped = peft.get_peft_model(module, config)
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():

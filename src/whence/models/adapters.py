@@ -49,10 +49,9 @@ def parameters_in_use(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 def adapter_scales(module: nn.Module) -> dict[str, float]:
     """By how much the active adapters are scaled, which no parameter tells."""
     return {
-        f"{path}.scaling.{name}": float(scale)
+        f"{path}.scaling.{name}": float(getattr(part, "scaling", {}).get(name, 1.0))
         for path, part in module.named_modules()
-        for name, scale in getattr(part, "scaling", {}).items()
-        if name in _active(part)
+        for name in _active(part)
     }
 
 
