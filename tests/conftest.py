@@ -3,7 +3,9 @@
 import functools
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before any import of a Hugging Face package
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -17,6 +19,7 @@ import pytest
 import tiny_models
 import torch
 from hypothesis import settings
+from transformers import logging
 
 import whence
 
@@ -61,3 +64,46 @@ def browser() -> Iterator[playwright.sync_api.Browser]:
         started = engine.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
         yield started
         started.close()
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Opens a page as a file; afterwards nothing may have failed, been refused, or come from elsewhere."""
+    troubles: list[str] = []
+    contexts: list[Any] = []
+
+    def open_page(content: str, width: int = 1280, height: int = 900, **settings: Any) -> Any:
+        file = tmp_path / f"page-{len(contexts)}.html"
+        file.write_text(content, encoding="utf-8")
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, reduced_motion="reduce", accept_downloads=True, **settings
+        )
+        contexts.append(context)
+        tab = context.new_page()
+        tab.set_default_timeout(20_000)
+        tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        tab.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        tab.on("dialog", lambda dialog: troubles.append("a dialog"))
+        tab.on("request", lambda request: None if _local(request.url) else troubles.append(f"request: {request.url}"))
+        tab.goto(file.as_uri())
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+def _local(url: str) -> bool:
+    return url.startswith(("file://", "blob:null", "blob:file"))
+
+
+@pytest.fixture
+def quiet_only_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The command silences transformers for its process; here that is the process of all tests."""
+    for name in ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_HUB_VERBOSITY", "TRANSFORMERS_VERBOSITY"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    level = logging.get_verbosity()
+    yield
+    logging.set_verbosity(level)
+    logging.enable_progress_bar()

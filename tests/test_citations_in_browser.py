@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 import whence
@@ -33,30 +31,8 @@ def made(second: tuple[int, ...] | None = ()) -> whence.Citations:
     )  # fmt: skip
 
 
-@pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """Opens a page as a file; afterwards nothing may have failed or been refused."""
-    troubles: list[str] = []
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-
-    def open_page(citations: whence.Citations) -> Any:
-        file = tmp_path / "page.html"
-        citations.to_html(file)
-        tab = context.new_page()
-        tab.set_default_timeout(20_000)
-        tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        tab.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        tab.on("dialog", lambda dialog: troubles.append("a dialog"))
-        tab.goto(file.as_uri())
-        return tab
-
-    yield open_page
-    context.close()
-    assert troubles == []
-
-
 def test_pointing_at_a_sentence_shows_its_sources(show: Open) -> None:
-    tab = show(made())
+    tab = show(made().to_html())
     assert tab.locator("#answer").text_content() == "Thus.2 Hence!none"
     assert tab.locator("#rests-title").text_content() == "Sentence 1 rests on"
     assert tab.locator("#ranking .number").all_text_contents() == ["2", "1"]
@@ -71,7 +47,7 @@ def test_pointing_at_a_sentence_shows_its_sources(show: Open) -> None:
 
 
 def test_a_sentence_stays_when_it_is_pressed(show: Open) -> None:
-    tab = show(made())
+    tab = show(made().to_html())
     tab.locator("#answer button").nth(1).focus()
     tab.keyboard.press("Enter")
     tab.locator("#answer button").nth(0).hover()
@@ -80,14 +56,14 @@ def test_a_sentence_stays_when_it_is_pressed(show: Open) -> None:
 
 
 def test_a_method_that_cannot_tell_says_so(show: Open) -> None:
-    tab = show(made(second=None))
+    tab = show(made(second=None).to_html())
     tab.locator("#answer button").nth(1).hover()
     assert tab.locator("#rests-title").text_content() == "Sentence 2: the strongest sources"
     assert not tab.locator("#none").is_visible()
 
 
 def test_everyone_can_use_the_page(show: Open) -> None:
-    tab = show(made())
+    tab = show(made().to_html())
     tab.locator("details summary").click()
     found = Axe().run(tab)
     assert found.violations_count == 0, found.generate_report()

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
-from transformers.utils import logging
 from typer.testing import CliRunner, Result
 
 import whence
@@ -25,6 +24,7 @@ from whence.explanation import Explanation
 from whence.methods import METHODS
 from whence.methods.presets import PRESETS
 
+pytestmark = pytest.mark.usefixtures("quiet_only_here")
 LINE = "a good film"
 HOSTILE = (
     "a 👩‍👩‍👧‍👦 e\u0301 שלום مرحبا <script>alert(1)</script> [/red] [bold]good[/bold] "
@@ -56,17 +56,6 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     )  # fmt: skip
     BertForSequenceClassification(config).save_pretrained(folder)
     return str(folder)
-
-
-@pytest.fixture(autouse=True)
-def quiet_only_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command silences transformers for its process; here that is the process of all tests."""
-    for name in ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_HUB_VERBOSITY", "TRANSFORMERS_VERBOSITY"):
-        monkeypatch.setenv(name, os.environ.get(name, ""))
-    level = logging.get_verbosity()
-    yield
-    logging.set_verbosity(level)
-    logging.enable_progress_bar()
 
 
 def run(*arguments: str, standard_input: str | bytes | None = None) -> Result:

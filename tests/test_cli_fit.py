@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,6 @@ import tiny_models
 from pyarrow import parquet
 from rich.console import Console
 from tiny_models import PAIRS, TEXTS, tiny
-from transformers.utils import logging
 from typer.testing import CliRunner, Result
 
 import whence
@@ -35,18 +33,8 @@ from whence.learned.training import Training
 from whence.probes.owner import Owner
 from whence.render.fit_progress import fit_bar, fit_view, standing_line
 
+pytestmark = pytest.mark.usefixtures("quiet_only_here")
 QUICK = ["--steps", "3", "--batch-size", "2", "-o", "start=0.0"]
-
-
-@pytest.fixture(autouse=True)
-def quiet_only_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command silences transformers for its process; here that is the process of all tests."""
-    for name in ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_HUB_VERBOSITY", "TRANSFORMERS_VERBOSITY"):
-        monkeypatch.setenv(name, os.environ.get(name, ""))
-    level = logging.get_verbosity()
-    yield
-    logging.set_verbosity(level)
-    logging.enable_progress_bar()
 
 
 @pytest.fixture(scope="module")

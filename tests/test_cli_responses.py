@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,12 @@ import pytest
 import tiny_models
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-from transformers.utils import logging
 from typer.testing import CliRunner, Result
 
 import whence
 from whence.cli import app
 
+pytestmark = pytest.mark.usefixtures("quiet_only_here")
 PROMPT = "the plot was not bad. but it is too long!"
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n' }}{% endfor %}"
@@ -52,17 +50,6 @@ def chat_file(tmp_path: Path) -> str:
     path = tmp_path / "chat.json"
     path.write_text(json.dumps(CHAT))
     return str(path)
-
-
-@pytest.fixture(autouse=True)
-def quiet_only_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The command silences transformers for its process; here that is the process of all tests."""
-    for name in ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_HUB_VERBOSITY", "TRANSFORMERS_VERBOSITY"):
-        monkeypatch.setenv(name, os.environ.get(name, ""))
-    level = logging.get_verbosity()
-    yield
-    logging.set_verbosity(level)
-    logging.enable_progress_bar()
 
 
 def run(*arguments: str) -> Result:

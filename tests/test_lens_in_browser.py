@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,31 +14,6 @@ from test_page import HOSTILE
 from whence.render.page import page as page_of
 
 Open = Callable[..., Any]
-
-
-@pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """Opens a page as a file; afterwards nothing may have failed or been refused."""
-    troubles: list[str] = []
-    contexts = []
-
-    def open_page(content: str, width: int = 1280, height: int = 900, **settings: Any) -> Any:
-        file = tmp_path / "page.html"
-        file.write_text(content, encoding="utf-8")
-        context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce", **settings)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(10_000)
-        tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        tab.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        tab.on("dialog", lambda dialog: troubles.append("a dialog"))
-        tab.goto(file.as_uri())
-        return tab
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert troubles == []
 
 
 def test_a_lens_alone_shows_the_lens_and_nothing_of_an_explanation(show: Open) -> None:

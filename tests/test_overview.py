@@ -96,6 +96,8 @@ def test_driving_words_have_counts_intervals_and_examples(corpus: whence.Corpus)
                 assert each.example is not None
                 assert each.example[1].lower() == each.word
                 assert each.example[1] in best["text"]
+    for some in found.decisive.values():
+        assert all(each.texts > 1 and each.low is not None for each in some), "surely, from a single text"
     for some in found.frequent.values():
         assert [each.total for each in some] == sorted((each.total for each in some), reverse=True)
     mistaken = words[(words["label"] != words["prediction"]) & words["label"].notna()]

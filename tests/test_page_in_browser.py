@@ -6,7 +6,7 @@ import csv
 import functools
 import io
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,35 +33,9 @@ Open = Callable[..., Any]
 
 
 @pytest.fixture
-def show(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """Opens explanations as a file; afterwards nothing may have failed, been refused, or come from elsewhere."""
-    troubles: list[str] = []
-    contexts: list[Any] = []
-
-    def open_page(explanations: list[Explanation], width: int = 1280, height: int = 900, **settings: Any) -> Any:
-        file = tmp_path / f"page-{len(contexts)}.html"
-        file.write_text(page_of(explanations), encoding="utf-8")
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, reduced_motion="reduce", accept_downloads=True, **settings
-        )
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(10_000)
-        tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        tab.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        tab.on("dialog", lambda dialog: troubles.append("a dialog"))
-        tab.on("request", lambda request: None if _local(request.url) else troubles.append(f"request: {request.url}"))
-        tab.goto(file.as_uri())
-        return tab
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert troubles == []
-
-
-def _local(url: str) -> bool:
-    return url.startswith(("file://", "blob:null", "blob:file"))
+def show(show: Open) -> Open:
+    """Opens the page of several explanations."""
+    return lambda explanations, *size, **settings: show(page_of(explanations), *size, **settings)
 
 
 def many_layers(**changes: Any) -> Explanation:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -24,10 +25,12 @@ import torch
 
 import whence
 from whence.data import read
-from whence.engine.asking import Contestant, answered
 from whence.metrics.answered import LAYER_POINTS
-from whence.models.batching import encode_each, usual_batch_tokens
-from whence.models.hiding import Hide, Hiding
+from whence.models.hiding import Hide
+
+sys.path.append(str(Path(__file__).parents[1]))  # where faithfulness is
+
+from faithfulness import faithfulness
 
 OUT = Path(__file__).parent / "results" / "board.json"
 WAYS: tuple[Hide, ...] = ("delete", "attention")
@@ -85,26 +88,12 @@ def main() -> None:
                 record["missing"][name] = [round(float((each.completeness_errors or (0.0,))[0]), 4) for each in found]
             print(f"{time.perf_counter() - started:6.0f} s  {name}", flush=True)
         for way in WAYS:
-            areas = judged(model, prompts, scores, way)
+            areas = faithfulness(model, prompts, scores, hide=way, points=LAYER_POINTS)
             record["faithfulness"][way] |= areas
             print(way, {name: round(float(np.mean(each)), 3) for name, each in areas.items()}, flush=True)
         record["seconds"] = round(time.perf_counter() - started)
         OUT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         scores = {}
-
-
-def judged(
-    model: whence.LayeredModel, prompts: list[str], scores: dict[str, list[np.ndarray]], way: Hide
-) -> dict[str, list[float]]:
-    """The faithfulness of each entry on each prompt, with tokens hidden in this way."""
-    areas = {name: [float("nan")] * len(prompts) for name in scores}
-    for index, by_name in answered(
-        model, encode_each(model, prompts), {name: Contestant(rows) for name, rows in scores.items()}, LAYER_POINTS,
-        hiding=Hiding.of(model, way), batch_tokens=usual_batch_tokens(model),
-    ):  # fmt: skip
-        for name, text in by_name.items():
-            areas[name][index] = round(text.area("revealing") - text.area("hiding"), 6)
-    return areas
 
 
 def beginnings(name: str, folder: Path, n_prompts: int) -> list[str]:

@@ -21,14 +21,13 @@ import torch
 
 import whence
 from whence.data import read
-from whence.engine.asking import Contestant, answered
 from whence.explanation import Scale
 from whence.metrics.answered import LAYER_POINTS
-from whence.models.batching import encode_each, usual_batch_tokens
-from whence.models.hiding import Hide, Hiding
+from whence.models.hiding import Hide
 
-sys.path.append(str(Path(__file__).parents[1] / "scoreboard"))
+sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "scoreboard")]
 
+from faithfulness import faithfulness
 from run import EXAMPLES  # type: ignore[import-not-found]
 
 OUT = Path(__file__).parent / "results" / "decoder_scale.json"
@@ -58,13 +57,7 @@ if __name__ == "__main__":
     scores["random"] = [np.asarray(each.row()) for each in whence.explain(model, prompts, "random")]
     found: dict[str, Any] = {}
     for way in WAYS:
-        areas = {name: [float("nan")] * len(prompts) for name in scores}
-        for index, by_name in answered(
-            model, encode_each(model, prompts), {name: Contestant(rows) for name, rows in scores.items()}, LAYER_POINTS,
-            hiding=Hiding.of(model, way), batch_tokens=usual_batch_tokens(model),
-        ):  # fmt: skip
-            for name, text in by_name.items():
-                areas[name][index] = round(text.area("revealing") - text.area("hiding"), 6)
+        areas = faithfulness(model, prompts, scores, hide=way, points=LAYER_POINTS)
         found[way] = areas
         print(way, {name: round(float(np.mean(each)), 3) for name, each in areas.items()}, flush=True)
     record = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ from game_objective import train_on_the_game
 
 import whence
 from whence.data import read
-from whence.engine.asking import Contestant, answered
-from whence.metrics.answered import BOARD_POINTS
-from whence.models.batching import encode_each, usual_batch_tokens
-from whence.models.hiding import Hiding
+from whence.models.batching import encode_each
 from whence.units import sentence_spans
+
+sys.path.append(str(Path(__file__).parents[1]))  # where faithfulness is
+
+from faithfulness import faithfulness
 
 JUDGED = 400  # training texts set aside
 FEWEST_WORDS = 8  # of a text that is judged: SST-2 trains on phrases too
@@ -85,22 +87,6 @@ def sentences_of_reviews(data_dir: Path) -> list[str]:
     reviews, _ = reviews_of_imdb(data_dir)
     found = (review[start:end] for review in reviews for start, end in sentence_spans(review))
     return [sentence for sentence in found if FEWEST_WORDS // 2 <= len(sentence.split()) <= 4 * FEWEST_WORDS]
-
-
-def faithfulness(
-    model: whence.LayeredModel, texts: list[str], scores: dict[str, list[np.ndarray]]
-) -> dict[str, list[float]]:
-    """Of each text by each row of scores: the area of revealing less that of hiding."""
-    encodings = encode_each(model, texts)
-    found = {name: [float("nan")] * len(texts) for name in scores}
-    contestants = {name: Contestant(rows) for name, rows in scores.items()}
-    for index, by_name in answered(
-        model, encodings, contestants, BOARD_POINTS,
-        hiding=Hiding.of(model, "auto"), batch_tokens=usual_batch_tokens(model),
-    ):  # fmt: skip
-        for name, text in by_name.items():
-            found[name][index] = round(text.area("revealing") - text.area("hiding"), 6)
-    return found
 
 
 def rows(explanations: list[whence.Explanation]) -> list[np.ndarray]:

@@ -99,10 +99,7 @@ def told_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in options.items():
         value = str(value) if isinstance(value, Path) else value
-        try:
-            found[name] = anything(plain(value), name)
-        except Exception:
-            found[name] = value
+        found[name] = plain(value)
         if not isinstance(found[name], (str, int, float, bool, list, type(None))):
             raise UsageError(
                 f"option {name} of {method} is {type(value).__name__}, which other processes cannot be told",

@@ -233,9 +233,9 @@ def _listed(heap: Sequence[tuple[float, int, ListedText]]) -> list[ListedText]:
 
 
 def _words(frame: pandas.DataFrame, by: str) -> list[DrivingWord]:
-    """The first words by a column: by the lower end of the interval, a rare word must be the more decisive."""
-    frame = frame[frame["word"].str.contains(r"\w", regex=True)]
-    chosen = frame.sort_values([by, "word"], ascending=[False, True], na_position="last").head(MOST_WORDS)
+    """The first words by a column: by the lower end of the interval, which a word of one text does not have."""
+    frame = frame[frame["word"].str.contains(r"\w", regex=True)].dropna(subset=[by])
+    chosen = frame.sort_values([by, "word"], ascending=[False, True]).head(MOST_WORDS)
     return [
         DrivingWord(
             row.word, int(row.texts), int(row.occurrences), float(row.mean),

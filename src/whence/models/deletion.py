@@ -119,15 +119,8 @@ class Deletion:
     def _past(self, text: Inputs, tokens: int) -> KeysAndValues:
         """The keys and values of a text's first tokens."""
         assert self._model.remember is not None
-        begin = replace(
-            text,
-            ids=text.ids[:, :tokens],
-            mask=text.mask[:, :tokens],
-            special=text.special[:, :tokens],
-            features={name: values[:, :tokens] for name, values in text.features.items()},
-            read_at=None if text.read_at is None else torch.zeros_like(text.ids[:, 0]),
-        )
-        return self._model.remember(begin)
+        read_at = None if text.read_at is None else torch.zeros_like(text.ids[:, 0])
+        return self._model.remember(replace(text.beginning(tokens), read_at=read_at))
 
     def _continues(self) -> bool:
         """Whether the model gives the same when it is handed the past: looked at once, on a text and half of its end.

@@ -19,23 +19,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Classification(Reading):
-    """One label per text: a softmax over classes."""
+class _OfWholeTexts(Reading):
+    """What all of these share: a label is a class of the whole text, and a batch is read at once."""
 
     labels: Labels
 
     task = "classification"
     auto_class = "AutoModelForSequenceClassification"
-    class_endings = ("ForSequenceClassification",)
-
-    @classmethod
-    def of_config(cls, config: Any, vocabulary: Vocabulary) -> Reading:
-        labels = class_labels(config)
-        if config.num_labels == 1:
-            return PlainNumber(labels)
-        if getattr(config, "problem_type", None) == "multi_label_classification":
-            return SeveralLabels(labels)
-        return cls(labels)
 
     def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
         return class_part(self.labels, target, logits)
@@ -51,30 +41,34 @@ class Classification(Reading):
         log_probabilities: Float[Tensor, "batch 1 label"] | None,
         texts: Sequence[EncodedText],
     ) -> list[Prediction]:
-        assert log_probabilities is not None
+        if log_probabilities is None:
+            return super().predictions(logits, None, texts)
         return likeliest_each(self.labels, log_probabilities[:, 0])
 
 
 @dataclass(frozen=True)
-class SeveralLabels(Reading):
+class Classification(_OfWholeTexts):
+    """One label per text: a softmax over classes."""
+
+    class_endings = ("ForSequenceClassification",)
+
+    @classmethod
+    def of_config(cls, config: Any, vocabulary: Vocabulary) -> Reading:
+        labels = class_labels(config)
+        if config.num_labels == 1:
+            return PlainNumber(labels)
+        if getattr(config, "problem_type", None) == "multi_label_classification":
+            return SeveralLabels(labels)
+        return cls(labels)
+
+
+@dataclass(frozen=True)
+class SeveralLabels(_OfWholeTexts):
     """Several labels at once: each is said or not, whatever the others are."""
-
-    labels: Labels
-
-    task = Classification.task
-    auto_class = Classification.auto_class
 
     @classmethod
     def of_config(cls, config: Any, vocabulary: Vocabulary) -> Reading:
         return cls(class_labels(config))
-
-    def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
-        return class_part(self.labels, target, logits)
-
-    def parts(
-        self, target: Label | Span, logits: Float[Tensor, "batch 1 label"], texts: Sequence[EncodedText]
-    ) -> list[Part]:
-        return class_parts(self.labels, target, logits)
 
     def log_probabilities(
         self, logits: Float[Tensor, "batch read label"], mask: Bool[Tensor, "batch token"]
@@ -101,37 +95,16 @@ class SeveralLabels(Reading):
         """Every label as before."""
         return ((original > 0) == (changed > 0)).all(dim=-1).float()
 
-    def predictions(
-        self,
-        logits: Float[Tensor, "batch 1 label"],
-        log_probabilities: Float[Tensor, "batch 1 label"] | None,
-        texts: Sequence[EncodedText],
-    ) -> list[Prediction]:
-        assert log_probabilities is not None
-        return likeliest_each(self.labels, log_probabilities[:, 0])
-
 
 @dataclass(frozen=True)
-class PlainNumber(Reading):
+class PlainNumber(_OfWholeTexts):
     """Regression: a number, and nothing decided."""
 
-    labels: Labels
-
-    task = Classification.task
-    auto_class = Classification.auto_class
     decides = False
 
     @classmethod
     def of_config(cls, config: Any, vocabulary: Vocabulary) -> Reading:
         return cls(class_labels(config))
-
-    def part(self, target: Label | Span, logits: Float[Tensor, "1 label"], text: EncodedText) -> Part:
-        return class_part(self.labels, target, logits)
-
-    def parts(
-        self, target: Label | Span, logits: Float[Tensor, "batch 1 label"], texts: Sequence[EncodedText]
-    ) -> list[Part]:
-        return class_parts(self.labels, target, logits)
 
     def prediction(
         self, logits: Float[Tensor, "1 label"], log_probabilities: Float[Tensor, "1 label"] | None, text: EncodedText
@@ -151,7 +124,7 @@ def class_part(labels: Labels, target: Label | Span, logits: Float[Tensor, "1 la
 
 def class_parts(labels: Labels, target: Label | Span, logits: Float[Tensor, "batch 1 label"]) -> list[Part]:
     """A class of each whole text."""
-    label = label_of(target, Classification.task)
+    label = label_of(target, _OfWholeTexts.task)
     if label.at is not None:
         raise UsageError("a class belongs to the whole text, not to a character", "leave out at=")
     if label.label is not None:
