@@ -95,17 +95,15 @@ def _presets() -> Iterable[str]:
 
 
 def _commands() -> Iterable[str]:
-    import click
-    import typer.main
+    from typer.testing import CliRunner
 
     from whence.cli import app
 
-    group = typer.main.get_command(app)
-    assert isinstance(group, click.Group)
-    with click.Context(group, info_name="whence") as outer:
-        for name, command in group.commands.items():
-            with click.Context(command, info_name=name, parent=outer, terminal_width=100) as context:
-                yield f"\n## whence {name}\n\n```text\n{command.get_help(context)}\n```"
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.callback.__name__
+        told = CliRunner().invoke(app, [name, "--help"], prog_name="whence", terminal_width=100)
+        yield f"\n## whence {name}\n\n```text\n{told.stdout.strip()}\n```"
 
 
 def _row(*cells: str) -> str:

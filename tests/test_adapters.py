@@ -99,7 +99,7 @@ def test_probes_and_finished_work_know_the_adapter() -> None:
     assert weights_key(model.module) == key
     probes.explain(model, SHORT)
     for part in model.module.modules():
-        if hasattr(part, "scaling"):
+        if hasattr(part, "adapter_layer_names"):
             part.set_scale("default", 0.5)
     assert weights_key(model.module) != key, "scaled down it is another model"
 
@@ -136,4 +136,4 @@ def test_a_pipeline_of_a_model_with_an_adapter(classifier: peft.PeftModel) -> No
 def test_options_of_a_pipeline_are_those_of_a_loaded_model() -> None:
     given = pipeline("text-classification", model=tiny_models.build("bert"), tokenizer=tiny_models.wordpiece())
     problem, _ = complaint(whence.UnknownNameError, whence.load, given, dtype="float16")
-    assert problem.startswith("no option for a loaded model")
+    assert problem.startswith("unknown option for a loaded model")

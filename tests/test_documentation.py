@@ -11,13 +11,11 @@ import pkgutil
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from filelock import FileLock
 from typer.testing import CliRunner
 
 import whence
@@ -31,7 +29,6 @@ RECIPES = dict(re.findall(r"^## (A new .*?)\n.*?```python\n(.*?)```", CONTRIBUTI
 COMMANDS = re.findall(r"^\.venv/bin/whence (.*)$", README, flags=re.MULTILINE)
 DOCS = ROOT / "docs"
 MADE_BY_HAND = [DOCS / "index.md", DOCS / "metrics.md", DOCS / "responses.md", *sorted((DOCS / "guides").glob("*.md"))]
-MAKES_THE_MODEL = "python examples/tiny_language_model.py my-language-model"
 MODULES = [module.name for module in pkgutil.walk_packages(whence.__path__, "whence.")]
 
 
@@ -54,21 +51,7 @@ def test_commands_in_the_readme_run(command: str, tmp_path: Path, monkeypatch: p
     assert result.output.strip()
 
 
-@pytest.fixture(scope="session")
-def language_model(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The folder of the tiny language model, trained once for all processes."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "my-language-model"
-    with FileLock(f"{folder}.lock"):
-        if not folder.is_dir():
-            sys.path.insert(0, str(ROOT / "examples"))
-            from tiny_language_model import accuracy, train
-
-            model, tokenizer = train()
-            assert accuracy(model, tokenizer) > 0.9, "what the guides say of its answers would not be true"
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-    return folder
+LANGUAGE_MODEL = Path("examples/tiny-language-model")
 
 
 def blocks(page: str) -> Iterator[tuple[str, str]]:
@@ -78,14 +61,11 @@ def blocks(page: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", MADE_BY_HAND, ids=lambda page: page.stem)
-def test_every_snippet_of_the_manual_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_every_snippet_of_the_manual_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From top to bottom, in one folder and under one set of names, as a reader would."""
     text = page.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    if "my-language-model" in text:
-        shutil.copytree(request.getfixturevalue("language_model"), tmp_path / "my-language-model")
+    shutil.copytree(ROOT / LANGUAGE_MODEL, tmp_path / LANGUAGE_MODEL)
     names: dict[str, object] = {"__name__": "__main__"}
     for language, code in blocks(text):
         assert language in ("python", "sh", "text"), f"nobody knows how to run {language!r}"
@@ -93,8 +73,6 @@ def test_every_snippet_of_the_manual_runs(
             exec(compile(code, page.name, "exec"), names)
         for line in code.splitlines() if language == "sh" else ():
             program, _, command = line.partition(" ")
-            if line == MAKES_THE_MODEL:
-                continue
             assert program == "whence", line
             result = CliRunner().invoke(app, shlex.split(command))
             assert result.exit_code == 0, f"{line}\n{result.output}"
@@ -162,9 +140,7 @@ def outputs(notebook: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_gives_what_is_stored_with_it(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_a_notebook_gives_what_is_stored_with_it(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a fresh kernel, from top to bottom; numbers may differ from machine to machine, words may not."""
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     from run_notebooks import executed
@@ -172,8 +148,7 @@ def test_a_notebook_gives_what_is_stored_with_it(
     stored = json.loads(path.read_text(encoding="utf-8"))
     assert path.stat().st_size < MOST_BYTES
     assert all(cell["execution_count"] for cell in stored["cells"] if cell["cell_type"] == "code")
-    if "my-language-model" in path.read_text(encoding="utf-8"):
-        shutil.copytree(request.getfixturevalue("language_model"), tmp_path / "my-language-model")
+    shutil.copytree(ROOT / LANGUAGE_MODEL, tmp_path / LANGUAGE_MODEL.name)
     assert outputs(executed(path, tmp_path)) == outputs(stored)
 
 
