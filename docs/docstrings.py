@@ -1,4 +1,4 @@
-"""Docstrings as Markdown, for the reference: examples, which are doctests, become blocks of code. A griffe extension."""
+"""Docstrings as Markdown, for the reference: examples, which are doctests, become code. A griffe extension."""
 
 from __future__ import annotations
 

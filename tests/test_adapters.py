@@ -99,7 +99,7 @@ def test_probes_and_finished_work_know_the_adapter() -> None:
     assert weights_key(model.module) == key
     probes.explain(model, SHORT)
     for part in model.module.modules():
-        if hasattr(part, "adapter_layer_names"):
+        if hasattr(part, "set_scale"):
             part.set_scale("default", 0.5)
     assert weights_key(model.module) != key, "scaled down it is another model"
 

@@ -65,7 +65,7 @@ def test_every_snippet_of_the_manual_runs(page: Path, tmp_path: Path, monkeypatc
     """From top to bottom, in one folder and under one set of names, as a reader would."""
     text = page.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(ROOT / LANGUAGE_MODEL, tmp_path / LANGUAGE_MODEL)
+    shutil.copytree(ROOT / LANGUAGE_MODEL, tmp_path / LANGUAGE_MODEL, dirs_exist_ok=True)
     names: dict[str, object] = {"__name__": "__main__"}
     for language, code in blocks(text):
         assert language in ("python", "sh", "text"), f"nobody knows how to run {language!r}"

@@ -49,8 +49,9 @@ def parameters_in_use(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 def adapter_scales(module: nn.Module) -> dict[str, float]:
     """By how much the active adapters are scaled, which no parameter tells."""
     return {
-        f"{path}.scaling.{name}": float(getattr(part, "scaling", {}).get(name, 1.0))
+        f"{path}.scaling.{name}": float(scales[name])
         for path, part in module.named_modules()
+        if isinstance(scales := getattr(part, "scaling", None), dict)  # of many an attention it is a number
         for name in _active(part)
     }
 
