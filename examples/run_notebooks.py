@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ def executed(path: Path, folder: Path = EXAMPLES) -> Any:
     client = NotebookClient(
         notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}, record_timing=False
     )
-    client.execute()
+    client.execute(env={**os.environ, "PYTHONWARNINGS": "ignore:IProgress not found"})  # bars are not drawn here
     for key in ("execution", "widgets"):
         notebook.metadata.pop(key, None)
     notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}

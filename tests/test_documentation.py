@@ -81,7 +81,7 @@ def test_every_snippet_of_the_manual_runs(page: Path, tmp_path: Path, monkeypatc
 def test_the_manual_shows_something() -> None:
     found = [language for page in MADE_BY_HAND for language, _ in blocks(page.read_text(encoding="utf-8"))]
     assert found.count("python") > 30
-    assert found.count("sh") > 12
+    assert found.count("sh") >= 12
 
 
 def slug(heading: str) -> str:
@@ -99,7 +99,11 @@ def broken_links(page: Path) -> list[str]:
             continue
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
-        headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else []
+        headings = (
+            re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            if file.suffix == ".md" and file.is_file()
+            else []
+        )
         if not file.exists() or (anchor and anchor not in map(slug, headings)):
             found.append(target)
     return found

@@ -46,14 +46,19 @@ def test_the_link_check_can_fail(tmp_path: Path) -> None:
     ]
 
 
-def test_the_site_is_searched_from_the_disk(site: Path, browser: playwright.sync_api.Browser) -> None:
-    """On a phone, from a file, without a network: search finds, and no page is wider than the screen."""
-    context = browser.new_context(viewport={"width": 390, "height": 800}, offline=True)
+WIDTHS = {"phone": 390, "desktop": 1280}
+
+
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
+def test_the_site_is_searched_from_the_disk(site: Path, browser: playwright.sync_api.Browser, width: int) -> None:
+    """From a file, without a network: search finds, and no page is wider than the screen."""
+    context = browser.new_context(viewport={"width": width, "height": 800}, offline=True)
     page = context.new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto((site / "index.html").as_uri())
-    page.click("label.md-header__button[for=__search]")
+    if width == WIDTHS["phone"]:
+        page.click("label.md-header__button[for=__search]")
     page.fill("input.md-search__input", "fingerprint")
     page.wait_for_selector(".md-search-result__item a", timeout=20_000)
     assert "Probes for my model" in page.inner_text(".md-search-result__list")

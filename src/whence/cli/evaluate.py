@@ -88,7 +88,7 @@ def evaluate(
         chosen_metrics(asked)  # a wrong name is told before a model is loaded
         if budget not in BUDGETS:
             raise UnknownNameError("budget", budget, BUDGETS)
-        options = parse_method_options(option or [], fetched(probes))
+        options = parse_method_options(option or [], fetched(probes), names)
         examples = _examples(data, data_dir, split, limit, seed)
         loaded = load_model(model, task, revision, head, trust=trust)
         board = _evaluate(
@@ -108,9 +108,12 @@ def _names(listing: str) -> list[str]:
     return [name.strip() for name in listing.split(",") if name.strip()]
 
 
-def parse_method_options(options: Sequence[str], probes: Path | None) -> dict[str, dict[str, Any]]:
-    """The options of each method; those that probes in a folder are for get the folder."""
-    found: dict[str, dict[str, Any]] = {name: {"probes": probes} for name in (methods_of(probes) if probes else ())}
+def parse_method_options(
+    options: Sequence[str], probes: Path | None, asked: Sequence[str] | None
+) -> dict[str, dict[str, Any]]:
+    """The options of each method; of those asked for (None: all) the ones that probes are for get their folder."""
+    served = methods_of(probes) if probes else ()
+    found: dict[str, dict[str, Any]] = {name: {"probes": probes} for name in served if asked is None or name in asked}
     for each in options:
         method, dot, rest = each.partition(".")
         if not dot or "=" not in rest or "=" in method:

@@ -92,9 +92,7 @@ def run(
         named = None if methods is None else _names(methods)
         if named is None and probes is not None:
             named = [methods_of(probes)[0]]
-        options = parse_method_options(option or [], probes)
-        if probes is not None:  # for each of their methods that is asked for
-            options = {name: each for name, each in options.items() if name in (named or ()) or set(each) > {"probes"}}
+        options = parse_method_options(option or [], probes, named)
         loading = {"task": task, "revision": revision, "head": head, "trust_remote_code": trust}
         started = time.monotonic()
         with progress_of_texts() as report:
