@@ -20,7 +20,8 @@ def executed(path: Path, folder: Path = EXAMPLES) -> Any:
     client = NotebookClient(
         notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}, record_timing=False
     )
-    client.execute(env={**os.environ, "PYTHONWARNINGS": "ignore:IProgress not found"})  # bars are not drawn here
+    silent = {"PYTHONWARNINGS": "ignore:IProgress not found", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    client.execute(env={**os.environ, **silent})
     for key in ("execution", "widgets"):
         notebook.metadata.pop(key, None)
     notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
