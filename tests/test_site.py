@@ -59,7 +59,7 @@ def test_the_site_is_searched_from_the_disk(site: Path, browser: playwright.sync
     page.goto((site / "index.html").as_uri())
     if width == WIDTHS["phone"]:
         page.click("label.md-header__button[for=__search]")
-    page.fill("input.md-search__input", "fingerprint")
+    page.locator("input.md-search__input").press_sequentially("fingerprint")  # search listens to keys
     page.wait_for_selector(".md-search-result__item a", timeout=20_000)
     assert "Probes for my model" in page.inner_text(".md-search-result__list")
     for name in ("index", "guides/believe", "diffmask", "scoreboard", "reference/explaining", "reference/methods"):

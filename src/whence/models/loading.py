@@ -89,7 +89,7 @@ def load(
         if len(source) != 2 or tokenizer is not None:
             raise UsageError("expected (model, tokenizer)", "whence.load((model, tokenizer))")
         source, tokenizer = source
-    if isinstance(source, Pipeline) and not isinstance(source, nn.Module):
+    if not isinstance(source, nn.Module) and isinstance(source, Pipeline):
         source, tokenizer = source.model, tokenizer or source.tokenizer
     if isinstance(task, str) and task not in TASKS:
         raise UnknownNameError("task", task, TASKS)
