@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import chain, islice
@@ -128,11 +128,15 @@ def leader(data: Path, size: int) -> dict[str, Any]:
     }
 
 
-def measured(data: Path, out: Path, method: str, engine: str, size: int, shard_texts: int) -> dict[str, Any]:
+def measured(
+    data: Path, out: Path, method: str, engine: str, size: int, shard_texts: int, workers: int = WORKERS,
+    more: Sequence[str] = (),
+) -> dict[str, Any]:  # fmt: skip
     """One run of the command: its rate, the most memory its processes held, and what it wrote."""
     command = [
         sys.executable, "-c", "from whence.cli import main; main()", "run", "--data", str(data), "--out", str(out),
-        "--methods", method, "--workers", str(WORKERS), "--engine", engine, "--shard-texts", str(shard_texts),
+        "--methods", method, "--workers", str(workers), "--engine", engine, "--shard-texts", str(shard_texts),
+        *more,
     ]  # fmt: skip
     if method == "gradient_x_input":
         command += ["--layers", "all"]

@@ -1,15 +1,16 @@
 """Time and peak memory of explaining a decoder's next token from prompts of 250 to 4,000 tokens, beside other packages.
 
     python benchmarks/long_prompts.py --model FOLDER --out benchmarks/results/long_prompts-cpu.json
+    python benchmarks/long_prompts.py --model FOLDER --device cuda --lengths 4000 8000 16000 32000 --packages whence ...
 
-Each contestant runs in a process of its own, the shorter prompts first; its memory is the peak of the resident set less
-what it was with the model loaded and a short text explained. A process that takes more memory or time than allowed is
-ended and that length is written down as failed, with the reason; longer ones are not tried. Methods that take many
-passes run with few, under a name that says so: their time grows with the passes, their memory does not. The slope is
-that of memory per token between the two longest prompts: of memory that grows with the square of the length it doubles
-each time the length does. Rows that are in the file already and are not measured now stay, and every row says how many
-processes others kept running when it began: where that is not near zero, its seconds say little. Peers are left out,
-with the reason, where they cannot be imported.
+Each contestant runs in a process of its own, the shorter prompts first; its memory is the peak of the resident set (on
+a GPU, of tensors) less what it was with the model loaded and a short text explained. A process that takes more memory
+or time than allowed is ended and that length is written down as failed, with the reason; longer ones are not tried.
+Methods that take many passes run with few, under a name that says so: their time grows with the passes, their memory
+does not. The slope is that of memory per token between the two longest prompts: of memory that grows with the square of
+the length it doubles each time the length does. Rows that are in the file already and are not measured now stay, and
+every row says how many processes others kept running when it began: where that is not near zero, its seconds say
+little. Peers are left out, with the reason, where they cannot be imported.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ def main() -> None:
     parser.add_argument("--packages", nargs="+", default=("whence", "captum", "inseq"))
     parser.add_argument("--methods", nargs="+", help="only these, by the names in the table")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--most-mb", type=float, default=16_000, help="resident memory at which a process is ended")
     parser.add_argument("--most-seconds", type=float, default=900, help="for one prompt")
     parser.add_argument("--out", type=Path)
@@ -75,7 +77,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.only:
         package, method = options.only
-        measure(options.model, package, method, options.lengths, options.threads)
+        measure(options.model, package, method, options.lengths, options.threads, options.device)
         return
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     left_out: dict[str, str] = {}
@@ -101,7 +103,7 @@ def main() -> None:
 
 
 def write(options: argparse.Namespace, rows: list[dict[str, Any]], left_out: dict[str, str]) -> None:
-    names = ("torch", "transformers", "captum", "inseq", "whence")
+    names = ("torch", "transformers", *options.packages)
     report = {
         "rows": rows,
         "left_out": left_out,
@@ -111,17 +113,22 @@ def write(options: argparse.Namespace, rows: list[dict[str, Any]], left_out: dic
             "most_mb": options.most_mb,
             "most_seconds": options.most_seconds,
         },
-        "hardware": f"{platform.machine()}, {options.threads} threads",
+        "hardware": hardware(options),
         "versions": {name: version(name) for name in names if name not in left_out},
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
 
 
+def hardware(options: argparse.Namespace) -> str:
+    on_gpu = options.device.startswith("cuda")
+    return torch.cuda.get_device_name() if on_gpu else f"{platform.machine()}, {options.threads} threads"
+
+
 def child(options: argparse.Namespace, package: str, method: str) -> dict[str, Any]:
     """What a process of its own says of each length, and why it ended, if it did not come to the end."""
     command = [sys.executable, __file__, "--model", options.model, "--threads", str(options.threads)]
-    command += ["--only", package, method, "--lengths", *map(str, options.lengths)]
+    command += ["--device", options.device, "--only", package, method, "--lengths", *map(str, options.lengths)]
     with TemporaryDirectory() as folder:
         said, complaints, ended = Path(folder) / "said", Path(folder) / "complaints", ""
         with said.open("w") as out, complaints.open("w") as errors:
@@ -161,27 +168,30 @@ def slope(points: Sequence[dict[str, Any]]) -> float | None:
     return float(1e3 * (longer["peak_mb"] - shorter["peak_mb"]) / (longer["tokens"] - shorter["tokens"]))
 
 
-def measure(name: str, package: str, method: str, lengths: Sequence[int], threads: int) -> None:
+def measure(name: str, package: str, method: str, lengths: Sequence[int], threads: int, device: str) -> None:
     """In a child: one line of JSON when ready, and one for each length."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(threads)
     model = whence.load(name)
+    model.module.to(device)
     makers: dict[str, Callable[[whence.LayeredModel, str], Explain]] = {
         "whence": whence_contestant, "captum": captum_contestant, "inseq": inseq_contestant,
     }  # fmt: skip
     explain = makers[package](model, method)
     explain(prompt(model, 20))
-    before = peak_mb()
+    before = peak_mb(device)
     print(json.dumps({"ready": before}), flush=True)
     for length in lengths:
         text = prompt(model, length)
         started = time.perf_counter()
         explain(text)
         seconds = time.perf_counter() - started
-        print(json.dumps({"tokens": length, "seconds": seconds, "peak_mb": peak_mb() - before}), flush=True)
+        print(json.dumps({"tokens": length, "seconds": seconds, "peak_mb": peak_mb(device) - before}), flush=True)
 
 
-def peak_mb() -> float:
+def peak_mb(device: str) -> float:
+    if device.startswith("cuda"):
+        return torch.cuda.max_memory_allocated() / 1e6
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024 / 1e6
 
 

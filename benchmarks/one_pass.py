@@ -160,7 +160,8 @@ def classified(
 ) -> list[tuple[str, float]]:
     """A label with its probability for each text, by transformers alone."""
     config: Any = model.module.config
-    ids = tokenizer_of(model)(texts)["input_ids"]
+    longest = model.tokenizer.longest  # type: ignore[attr-defined]
+    ids = tokenizer_of(model)(texts, truncation=True, max_length=longest)["input_ids"]
     order = sorted(range(len(ids)), key=lambda index: len(ids[index]))
     found: dict[int, tuple[str, float]] = {}
     for batch in micro_batches(order, lambda index: len(ids[index]), usual_batch_tokens(model)):

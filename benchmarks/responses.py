@@ -1,11 +1,15 @@
-"""Explaining what a decoder wrote: whence beside captum's LLM attribution, equal scores first, then seconds.
+"""Explaining what a decoder wrote: whence beside captum's LLM attribution and inseq, equal scores first, then seconds.
 
     python benchmarks/responses.py --model FOLDER --out benchmarks/results/responses-cpu.json
 
 Every package explains the same token ids of one prompt and one response, with the same baseline where there is one, and
 its scores of every response token are compared with whence's, so that no ratio is won by computing something else.
 captum's leave-one-out runs token by token (its default) and with the whole response in one pass, always with
-`use_cached_outputs=False`: with its default cache, what it says after the first token of a response is wrong. What
+`use_cached_outputs=False`: with its default cache, what it says after the first token of a response is wrong. inseq
+reads texts, so the text must come back to the same ids. Its occlusion takes a pass per prompt token and response token
+and gets the first tokens of the response only, and its path of integrated gradients also leads through the response's
+own earlier tokens, which whence leaves as they are, so that only the first token's scores are the same number; whence's
+seconds are of the whole response in every row. Packages that are not installed are left out, with the reason. What
 others keep running on the machine is written beside the seconds.
 """
 
@@ -18,7 +22,8 @@ import platform
 import time
 import warnings
 from collections.abc import Callable
-from importlib.metadata import version
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -48,18 +53,30 @@ def main() -> None:
     prompt = model.encode(" ".join(review["text"] for review in reviews())).ids[: options.prompt_tokens]
     response = generate(model, prompt, max_new_tokens=options.response_tokens)
     encoding = responding(model).encode_response(prompt, response)
-    rows = []
+    rows, left_out = [], dict[str, str]()
     for method, (ours, *peers) in CONTESTS.items():
         mine, seconds = timed(ours, model, encoding)
         for package, name, peer in peers:
+            if (why := missing(package)) is not None:
+                left_out[package] = why
+                continue
             row: dict[str, Any] = {"method": method, "package": package, "setting": name, "whence_seconds": seconds}
             theirs, others = timed(peer, model, encoding)
-            far = float(np.abs(theirs - mine).max() / np.abs(mine).max())
-            rows.append({**row, "seconds": others, "ratio": others / seconds, "relative_difference": far})
+            same = mine[: len(theirs)]
+            far = float(np.abs(theirs - same).max() / np.abs(same).max())
+            rows.append({**row, "tokens": len(theirs), "seconds": others, "ratio": others / seconds, "apart": far})
             ratio = f"{others:8.2f} s / {seconds:6.2f} s = {others / seconds:6.1f}x"
-            print(f"{method:18} {package} {name:22} {ratio}  apart by {far:.1e}")
+            print(f"{method:20} {package} {name:24} {ratio}  {len(theirs)} tokens, apart by {far:.1e}", flush=True)
     if options.out:
-        write(options, rows, len(prompt), len(response))
+        write(options, rows, left_out, len(prompt), len(response))
+
+
+def missing(package: str) -> str | None:
+    try:
+        version(package)
+    except PackageNotFoundError as error:
+        return f"not installed: {error}"
+    return None
 
 
 def timed(
@@ -70,14 +87,18 @@ def timed(
     return found, time.perf_counter() - started
 
 
-def write(options: argparse.Namespace, rows: list[dict[str, Any]], prompt: int, response: int) -> None:
+def write(
+    options: argparse.Namespace, rows: list[dict[str, Any]], left_out: dict[str, str], prompt: int, response: int
+) -> None:
+    names = ("torch", "transformers", "captum", "inseq", "whence")
     report = {
         "rows": rows,
+        "left_out": left_out,
         "model": Path(options.model).name,
         "settings": {"prompt_tokens": prompt, "response_tokens": response},
         "hardware": f"{platform.machine()}, {options.threads} threads",
         "others_running": os.getloadavg()[0],
-        "versions": {name: version(name) for name in ("torch", "transformers", "captum", "whence")},
+        "versions": {name: version(name) for name in names if name not in left_out},
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")
@@ -153,14 +174,56 @@ def token_by_token(model: LayeredModel, encoding: Encoding) -> Table:
     return captum_leave_one_out(model, encoding, forward_in_tokens=True)
 
 
+def from_unknown(model: LayeredModel, encoding: Encoding, method: str, **settings: Any) -> Table:
+    """With the tokenizer's token for the unknown in the place of others, as inseq has it."""
+    return explained(model, encoding, method, baseline=tokenizer_of(model).unk_token_id, special=True, **settings)
+
+
+def inseq_scores(
+    model: LayeredModel, encoding: Encoding, method: str, tokens: int | None = None, counted: int | None = None,
+    **settings: Any,
+) -> Table:  # fmt: skip
+    """Of the first `tokens` of the response, or of all; the first `counted` of them are compared."""
+    import inseq  # type: ignore[import-not-found]
+
+    tokenizer, first = tokenizer_of(model), encoding.response.start
+    prompt, whole = (tokenizer.decode(ids) for ids in (encoding.ids[:first], encoding.ids))
+    if tokenizer(whole)["input_ids"] != list(encoding.ids):
+        raise SystemExit("the text comes back to other tokens: choose another number of prompt tokens")
+    reader = inseq.load_model(model.module, method, tokenizer=tokenizer, device="cpu")
+    found = reader.attribute(
+        prompt, whole, attributed_fn="probability", logprob=True, show_progress=False, pretty_progress=False,
+        attr_pos_end=None if tokens is None else first + tokens, **settings,
+    )  # fmt: skip
+    scores = np.asarray(found.sequence_attributions[0].target_attributions)
+    scores = scores.sum(-1) if scores.ndim == 3 else scores
+    return scores[:first].T[:counted]
+
+
+STEPS, FEW = 10, 2
 CONTESTS: dict[str, tuple[Any, ...]] = {
-    "gradient x input": (gradient_x_input, ("captum", "LLMGradientAttribution", captum_gradient_x_input)),
+    "gradient x input": (
+        gradient_x_input,
+        ("captum", "LLMGradientAttribution", captum_gradient_x_input),
+        ("inseq", "input_x_gradient", partial(inseq_scores, method="input_x_gradient")),
+    ),
+    f"integrated gradients, {STEPS} steps": (
+        partial(from_unknown, method="integrated_gradients", steps=STEPS),
+        (
+            "inseq", "integrated_gradients",
+            partial(inseq_scores, method="integrated_gradients", counted=1, n_steps=STEPS, internal_batch_size=STEPS),
+        ),
+    ),
     "leave-one-out": (
         leave_one_out,
         ("captum", "response in one pass", whole_response),
         ("captum", "token by token", token_by_token),
     ),
-}
+    "leave-one-out, unknown": (
+        partial(from_unknown, method="leave_one_out"),
+        ("inseq", f"occlusion of {FEW} tokens", partial(inseq_scores, method="occlusion", tokens=FEW)),
+    ),
+}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -299,15 +299,18 @@ def test_the_commands_of_a_readme_parse(folder: str) -> None:
 @pytest.mark.parametrize("page", WRITERS)
 def test_a_page_is_what_its_script_writes(page: str, tmp_path: Path) -> None:
     """So that nobody mends a page by hand."""
-    figures = tmp_path / "figures" / page
+    pages = tmp_path / "docs"
+    figures = pages / "figures" / page
     figures.mkdir(parents=True)
+    shutil.copy(ROOT / "README.md", tmp_path)  # of which one writes a table
     for drawn in (DOCS / "figures" / page).glob("toy-*.png"):  # by the run itself, not by the page's script
         shutil.copy(drawn, figures)
-    command = [sys.executable, str(EXPERIMENTS / WRITERS[page]), "--out", str(tmp_path / f"{page}.md")]
+    command = [sys.executable, str(EXPERIMENTS / WRITERS[page]), "--out", str(pages / f"{page}.md")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    written = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("*.md")}
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == (ROOT / "README.md").read_text(encoding="utf-8")
+    written = {path.name: path.read_text(encoding="utf-8") for path in pages.glob("*.md")}
     assert len(written) == 1 + (page in PAPERS)
     for name, text in written.items():
         assert text == (DOCS / name).read_text(encoding="utf-8"), name

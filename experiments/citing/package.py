@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -55,6 +56,7 @@ def _load() -> Any:
     for name, members in contents.items():
         if name not in sys.modules:
             module = ModuleType(name)
+            module.__spec__ = ModuleSpec(name, None)  # torch looks whether it is there
             vars(module).update(members)
             sys.modules[name] = module
     try:

@@ -182,6 +182,16 @@ def main(options: argparse.Namespace) -> None:
     model = whence.load(options.model)
     model.module.to(options.device)
     options.out.mkdir(parents=True, exist_ok=True)
+    facts = {
+        "split": options.split,
+        "seed": options.seed,
+        "device": torch.cuda.get_device_name() if options.device.startswith("cuda") else platform.processor() or "CPU",
+        "model": Path(options.model).name,
+        "longest_answer": LONGEST_ANSWER,
+        "versions": {name: importlib.metadata.version(name) for name in ("torch", "transformers")},
+        "python": platform.python_version(),
+    }
+    (options.out / "facts.json").write_text(json.dumps(facts, indent=1) + "\n")
     for setting in options.settings.split(","):
         file = options.out / f"{setting}.jsonl"
         done = {json.loads(line)["text"] for line in file.read_text().splitlines()} if file.exists() else set()
@@ -196,16 +206,6 @@ def main(options: argparse.Namespace) -> None:
             with file.open("a", encoding="utf-8") as out:
                 out.write(json.dumps({**line, "seconds": round(time.perf_counter() - started, 2)}) + "\n")
             print(f"{setting} {number} of {options.texts}: {time.perf_counter() - started:.1f} s", flush=True)
-    facts = {
-        "split": options.split,
-        "seed": options.seed,
-        "device": torch.cuda.get_device_name() if options.device.startswith("cuda") else platform.processor() or "CPU",
-        "model": Path(options.model).name,
-        "longest_answer": LONGEST_ANSWER,
-        "versions": {name: importlib.metadata.version(name) for name in ("torch", "transformers")},
-        "python": platform.python_version(),
-    }
-    (options.out / "facts.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@
 
 MODEL-SEED goes to FOLDER/MODEL-SEED, in int8. Sentiment is trained on SST-2's training phrases and sentences;
 `sentiment_joined-SEED` also on texts made of several of them, `sentiment_reviews-SEED` also on single sentences of
-IMDb's training reviews; never on a whole review. choose_texts.py judges them on texts that none saw
-(results/choice.json). The texts of search.py that are set aside calibrate the errors. Seed 0 ships
-(src/whence/embedded/MODEL/shapley). `decoder-SEED` learns the next word of the decoder's board, on its prompts with
-training sentences, in fewer and smaller steps: such a model is fifteen times as dear.
+IMDb's training reviews; never on a whole review. choose_texts.py judged them on texts that none saw
+(results/choice.json): the last are surely better on reviews and no worse on sentences. The texts of search.py that are
+set aside calibrate the errors. Seed 0 of `sentiment_reviews` and `topic` ships (src/whence/embedded/MODEL/shapley).
+`decoder-SEED` learns the next word of the decoder's board, on its prompts with training sentences, in fewer and smaller
+steps: such a model is fifteen times as dear.
 """
 
 from __future__ import annotations

@@ -76,19 +76,21 @@ def opening(boards: Mapping[str, Any]) -> Iterator[str]:
 def compared(boards: Mapping[str, Any]) -> Iterator[str]:
     yield from paragraph(
         "Differences of mean faithfulness on the same texts, for each seed of the probes; *surely* means that the "
-        "paired tests of that board (Holm over all its pairs, 5 %) keep the two ranks apart. `shapley` shares out the "
-        "logit, as it does by default; `shapley_of_probability` shares out what faithfulness is measured in and is the "
-        "harder rival."
+        "paired tests of that board (Holm over all its pairs, 5 %) keep the two ranks apart. The 95 % intervals are of "
+        "the pair alone, where the board's run kept what each text got. `shapley` shares out the logit, as it does by "
+        "default; `shapley_of_probability` shares out what faithfulness is measured in and is the harder rival."
     )
     yield from ("", "| board | method | beside | difference | |", "|---|---|---|---|---|")
-    for title, board in boards.values():
+    for key, (title, board) in boards.items():
         means = {each["entry"]: each["mean"] for each in board["rankings"]["faithfulness"]}
+        texts = _read(BOARDS[key][1].with_suffix(".run.json")).get("faithfulness", {})
         for method, rivals in COMPARED:
             for one in _seeds(board, method):
                 for rival in rivals:
                     if rival in means:
-                        difference = means[one] - means[rival]
-                        yield f"| {title} | {one} | {rival} | {difference:+.4f} | {_relation(board, one, rival)} |"
+                        known = _beyond(texts[one], texts[rival]) if one in texts else None
+                        difference = known or f"{means[one] - means[rival]:+.4f}"
+                        yield f"| {title} | {one} | {rival} | {difference} | {_relation(board, one, rival)} |"
 
 
 def _seeds(board: Mapping[str, Any], method: str) -> list[str]:
@@ -189,13 +191,23 @@ def of_decoder(found: Mapping[str, Any]) -> Iterator[str]:
 
 def choice(found: Mapping[str, Any]) -> Iterator[str]:
     yield from paragraph(
-        "Phrases and sentences of SST-2 alone, or also texts made of 3 to 12 of them (`joined`), judged on training "
-        "texts that neither saw: sentences of SST-2 and whole reviews of IMDb."
+        "Phrases and sentences of SST-2 alone (`sentiment`), or also single sentences of IMDb's training reviews "
+        "(`sentiment_reviews`), judged on training texts that neither saw: sentences of SST-2 and whole reviews of "
+        "IMDb. Means over three seeds each, with the 95 % interval of the difference over texts. The second ship."
     )
-    yield from ("", "| texts | number | what | faithfulness |", "|---|---|---|---|")
+    yield from ("", "| texts | number | what | SST-2 alone | with sentences of reviews | difference |",
+                "|---|---|---|---|---|---|")  # fmt: skip
     for kind, each in found.items():
-        for name, values in each["faithfulness"].items():
-            yield f"| {kind} | {each['n_texts']} | {name} | {np.mean(values):.4f} |"
+        for part in ("both", "shapley"):
+            one, other = (_over_seeds(each["faithfulness"], name, part) for name in ("sentiment", "sentiment_reviews"))
+            row = f"{np.mean(one):.4f} | {np.mean(other):.4f} | {_beyond(other, one)}"
+            yield f"| {kind} | {each['n_texts']} | {part} | {row} |"
+
+
+def _over_seeds(faithfulness: Mapping[str, list[float]], name: str, part: str) -> list[float]:
+    seeds = [values for run, values in faithfulness.items() if run.startswith(f"{name}-") and run.endswith(part)]
+    means: list[float] = np.mean(seeds, axis=0).tolist()
+    return means
 
 
 def _beyond(values: list[float], rival: list[float]) -> str:

@@ -38,13 +38,14 @@ from whence.scoreboard.rationales import NEUTRAL, leaf_rationale
 
 @dataclass(frozen=True)
 class Board:
-    """Which model and data; a prompt turns a classification into a next word."""
+    """Which model and data, and whose probes of fit.py; a prompt turns a classification into a next word."""
 
     model: str | None
     data: str
     prompt: str = "{text}"
     labelled: bool = True
     longest: int | None = None
+    probes: str = "decoder"
 
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {"shapley_of_probability": ("shapley", {"scale": "probability"})}
@@ -52,10 +53,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {"shapley_of_probability": ("s
 
 EXAMPLES = "Review: a dull plot\nSentiment: negative\nReview: a lovely film\nSentiment: positive\n"
 BOARDS = {
-    "sst2": Board("sentiment", "sst2"),
-    "ag_news": Board("topic", "ag_news"),
-    "leaves": Board("sentiment", "sst5", labelled=False),
-    "imdb": Board("sentiment", "imdb", longest=256),
+    "sst2": Board("sentiment", "sst2", probes="sentiment_reviews"),
+    "ag_news": Board("topic", "ag_news", probes="topic"),
+    "leaves": Board("sentiment", "sst5", labelled=False, probes="sentiment_reviews"),
+    "imdb": Board("sentiment", "imdb", longest=256, probes="sentiment_reviews"),
     "decoder": Board(None, "sst2", EXAMPLES + "Review: {text}\nSentiment:", labelled=False),
 }
 
@@ -76,10 +77,10 @@ arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--batch-tokens", type=int, help="tokens a forward pass holds at most")
 
 
-def probes_of(folder: Path | None, model: str | None) -> dict[int, whence.ShapleyProbes]:
+def probes_of(folder: Path | None, board: Board) -> dict[int, whence.ShapleyProbes]:
     """By seed: the decoder's probes, or those of further seeds than the one that ships with an embedded model."""
-    seeds = range(3) if model is None else range(1, 3)
-    found = {} if folder is None else {seed: folder / f"{model or 'decoder'}-{seed}" for seed in seeds}
+    seeds = range(3) if board.model is None else range(1, 3)
+    found = {} if folder is None else {seed: folder / f"{board.probes}-{seed}" for seed in seeds}
     return {seed: whence.ShapleyProbes.load(each) for seed, each in found.items() if each.is_dir()}
 
 
@@ -125,7 +126,7 @@ def main(given: argparse.Namespace) -> None:
     aside, examples = examples[:HELD_OUT], examples[HELD_OUT : HELD_OUT + given.limit]
     folder = given.work / given.board
     started = time.perf_counter()
-    methods, options = contestants(model, given.methods, probes_of(given.probes, chosen.model))
+    methods, options = contestants(model, given.methods, probes_of(given.probes, chosen))
     board = evaluate(
         model,
         [chosen.prompt.format(text=example.text) for example in examples],

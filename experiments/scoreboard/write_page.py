@@ -1,4 +1,5 @@
-"""Writes docs/scoreboard.md and its figures from the results files, so that no number there is typed in.
+"""Writes docs/scoreboard.md, its figures and README's "Which method when" from the results files, so that no number
+there is typed in.
 
 python experiments/scoreboard/write_page.py [--results DIR] [--out docs/scoreboard.md]
 
@@ -38,15 +39,35 @@ COLUMNS = {
     "seed_stability": "seeds", "randomisation": "random weights", "auprc": "AUPRC", "forwards": "forwards",
     "backwards": "backwards",
 }  # fmt: skip
+EARLIER_PROBES = (
+    "The learned one-pass methods are those that shipped before, whose probes were trained on SST-2 alone; today's are "
+    "judged in [one_pass.md](one_pass.md)."
+)
 ABOUT = {
-    "sst2": "Sentences of the development set.",
+    "sst2": f"Sentences of the development set. {EARLIER_PROBES}",
     "ag_news": "News of the test set.",
     "leaves": "Sentences of the development set that are not neutral. AUPRC says how well a method finds the words "
-    "whose own sentiment people put on the side of the sentence's.",
+    f"whose own sentiment people put on the side of the sentence's. {EARLIER_PROBES}",
     "imdb": "Reviews of the test set that have up to 256 tokens; the probes saw sentences and phrases only.",
     "decoder": "A language model is shown two short reviews with their sentiment and then a sentence of SST-2; "
     "explained is the word it says next. The words of the two examples take part.",
 }
+
+WANTED = (
+    ("the order of words that the decision rests on", "one_pass", "1 forward, once the probes are trained"),
+    ("fair shares that add up, with their error", "amortised_shapley", "1 forward, once the probes are trained"),
+    ("the same without training, at all layers", "held_still", "1 forward, 1 backward"),
+    ("shares that add up to the decision, on any model", "integrated_gradients",
+     "25 forwards and backwards, more where these are too few"),
+    ("fair shares without training, with their error", "shapley", "up to 25 forwards per word"),
+    ("what really happens when a word goes", "leave_one_out", "one forward per word"),
+    ("what the model can do without, at every layer", "diffmask", "1 forward, once the probes are trained"),
+    ("which words a layer speaks of", "decoded_grad_cam", "1 forward, 1 backward, 1 pass of the head per layer"),
+    ("something to beat", "random", "1 forward"),
+)  # fmt: skip
+"""README's table: what one wants, by which method, at what cost. How faithful it is comes from the boards."""
+README_BOARDS = ("sst2", "ag_news", "imdb")
+BEGIN, END = "<!-- written by experiments/scoreboard/write_page.py -->", "<!-- until here -->"
 
 arguments = argparse.ArgumentParser(description="Write the page of the scoreboards.")
 arguments.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
@@ -67,7 +88,33 @@ def main(given: argparse.Namespace) -> None:
         about = ABOUT[name] + (right_how_often(json.loads(task.read_text(encoding="utf-8"))) if task.exists() else "")
         lines += ["", f"## {TITLES[name]}", "", *section(board, run, about, picture)]
     given.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    readme = given.out.parents[1] / "README.md"
+    if readme.exists():
+        readme.write_text(with_methods(readme.read_text(encoding="utf-8"), boards), encoding="utf-8")
     print(given.out)
+
+
+def with_methods(readme: str, boards: Mapping[str, Any]) -> str:
+    """README with its table of methods made anew."""
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    known = [name for name in README_BOARDS if name in boards]
+    means = {name: {each["entry"]: each["mean"] for each in boards[name]["rankings"]["faithfulness"]} for name in known}
+    rows = [
+        f"| {want} | `{method}` | {passes} | "
+        + " | ".join(f"{means[name][method]:.2f}" if method in means[name] else "–" for name in known)
+        + " |"
+        for want, method, passes in WANTED
+    ]
+    head = f"| you want | use | passes per text | {' | '.join(SHORT[name] for name in known)} |"
+    texts = " and ".join(sorted({f"{boards[name]['n_texts']}" for name in known}))
+    about = paragraph(
+        f"The last columns are faithfulness on our boards ({texts} texts each; random scores get 0): by how much surer "
+        "the model is with the words named first than without them, over all shares of words. "
+        "[Whole boards, with intervals](docs/scoreboard.md)."
+    )
+    table = [BEGIN, "", head, f"|---|---|---|{'---|' * len(known)}", *rows, "", *about, "", END]
+    return before + "\n".join(table) + after
 
 
 def opening(boards: Mapping[str, Any]) -> list[str]:

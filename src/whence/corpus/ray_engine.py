@@ -40,7 +40,8 @@ def on_ray(work: Work, workers: int | None, address: str | None) -> Iterator[Rec
         on_gpu = work.job.model.device != "cpu"
         made = ray.data.read_datasource(_source(work), override_num_blocks=1).map_batches(
             Explainer, fn_constructor_args=(work.job.to_dict(),), batch_size=1, num_cpus=1,
-            num_gpus=1 if on_gpu else None, compute=ray.data.ActorPoolStrategy(size=size),
+            num_gpus=1 if on_gpu else None,
+            compute=ray.data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=2),
         )  # fmt: skip
         failure: FileError | None = None
         try:

@@ -234,8 +234,8 @@ def _by_name(
         name = str(Path(name).expanduser())
         if not Path(name).is_dir():
             raise FileError(f"no model folder {name!r}", "give a folder with config.json and model.safetensors")
-    if Path(name).is_dir() and "gguf_file" not in options and not (Path(name) / "config.json").is_file():
-        options = {**options, "gguf_file": _gguf_file(Path(name))}
+    if Path(name).is_dir() and "gguf_file" not in options and (file := _gguf_file(Path(name))):
+        options = {**options, "gguf_file": file}
     try:
         return _from_pretrained(name, task, revision, options, among)
     except WhenceError:
@@ -250,9 +250,12 @@ def _by_name(
         raise FileError(f"cannot load {name!r}: {reason}", advice) from error
 
 
-def _gguf_file(folder: Path) -> str:
-    """The one GGUF file of a folder that holds no config."""
+def _gguf_file(folder: Path) -> str | None:
+    """The one GGUF file of a folder that holds no other weights, with or without a config."""
+    configured = (folder / "config.json").is_file()
     found = sorted(file.name for file in folder.glob("*.gguf"))
+    if configured and (not found or any(folder.glob("*.safetensors*"))):
+        return None
     if not found:
         raise FileError(f"{str(folder)!r} holds no config.json", "give a folder that save_pretrained wrote")
     if len(found) > 1:
