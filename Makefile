@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check check-pages bench clean
+.PHONY: demo test check check-pages docs notebooks bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -14,7 +14,7 @@ test: $(READY)
 
 # One call of mypy per folder: scripts import their neighbours by flat names, and several folders have a figures.py.
 SCRIPTS := tests benchmarks training examples docs $(wildcard experiments/*/)
-check: $(READY) check-pages
+check: $(READY) check-pages docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -25,6 +25,15 @@ BIOME := npx --yes @biomejs/biome@2.6.6
 check-pages:
 	@if $(BIOME) --version >/dev/null 2>&1; then $(BIOME) check --error-on-warnings src/whence/render/pages; \
 	else echo "note: the scripts of the pages were not checked: npx cannot run @biomejs/biome here"; fi
+
+# The manual, into build/site. NO_MKDOCS_2_WARNING: material's word on a version that is not used here.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/check_links.py build/site
+
+# The notebooks' outputs, made anew where they lie.
+notebooks: $(READY)
+	$(BIN)/python examples/run_notebooks.py
 
 bench: $(READY)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
@@ -43,5 +52,5 @@ clean:
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "whence needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
 	touch $(READY)

@@ -1,13 +1,19 @@
-"""What the documentation shows is run: Python blocks, shell commands, and the doctests of the package."""
+"""What the documentation shows is run: Python blocks, shell commands, notebooks, and the doctests of the package; and
+its links lead somewhere.
+"""
 
 from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 import shlex
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,6 +27,8 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 RECIPES = dict(re.findall(r"^## (A new .*?)\n.*?```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL | re.MULTILINE))
 COMMANDS = re.findall(r"^\.venv/bin/whence (.*)$", README, flags=re.MULTILINE)
+DOCS = ROOT / "docs"
+MADE_BY_HAND = [DOCS / "index.md", DOCS / "metrics.md", DOCS / "responses.md", *sorted((DOCS / "guides").glob("*.md"))]
 MODULES = [module.name for module in pkgutil.walk_packages(whence.__path__, "whence.")]
 
 
@@ -41,6 +49,121 @@ def test_commands_in_the_readme_run(command: str, tmp_path: Path, monkeypatch: p
     result = CliRunner().invoke(app, shlex.split(command))
     assert result.exit_code == 0, result.output
     assert result.output.strip()
+
+
+LANGUAGE_MODEL = Path("examples/tiny-language-model")
+
+
+def blocks(page: str) -> Iterator[tuple[str, str]]:
+    """The fenced blocks of a page: in which language, and what."""
+    for found in re.finditer(r"^```([^\n]*)\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE):
+        yield found[1], found[2]
+
+
+@pytest.mark.parametrize("page", MADE_BY_HAND, ids=lambda page: page.stem)
+def test_every_snippet_of_the_manual_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From top to bottom, in one folder and under one set of names, as a reader would."""
+    text = page.read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / LANGUAGE_MODEL, tmp_path / LANGUAGE_MODEL, dirs_exist_ok=True)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for language, code in blocks(text):
+        assert language in ("python", "sh", "text"), f"nobody knows how to run {language!r}"
+        if language == "python":
+            exec(compile(code, page.name, "exec"), names)
+        for line in code.splitlines() if language == "sh" else ():
+            program, _, command = line.partition(" ")
+            assert program == "whence", line
+            result = CliRunner().invoke(app, shlex.split(command))
+            assert result.exit_code == 0, f"{line}\n{result.output}"
+
+
+def test_the_manual_shows_something() -> None:
+    found = [language for page in MADE_BY_HAND for language, _ in blocks(page.read_text(encoding="utf-8"))]
+    assert found.count("python") > 30
+    assert found.count("sh") >= 12
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub makes of a heading."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").replace("*", "")
+    return re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+
+
+def broken_links(page: Path) -> list[str]:
+    """Links of a markdown file to files, or parts of files, that are not there."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    found = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        headings = (
+            re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            if file.suffix == ".md" and file.is_file()
+            else []
+        )
+        if not file.exists() or (anchor and anchor not in map(slug, headings)):
+            found.append(target)
+    return found
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        path
+        for path in sorted(ROOT.rglob("*.md"))
+        if not any(part.startswith(".") or part == "build" for part in path.relative_to(ROOT).parts)
+    ],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken_links(page) == []
+
+
+def test_the_link_test_can_fail(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# One thing\n[b](b.md) [gone](c.md) [part](#one-thing) [no part](b.md#two)\n")
+    (tmp_path / "b.md").write_text("# Two things\n")
+    assert broken_links(tmp_path / "a.md") == ["c.md", "b.md#two"]
+
+
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+MOST_BYTES = 150_000  # of a notebook: GitHub shows larger ones badly
+
+
+def outputs(notebook: Any) -> list[tuple[str, str]]:
+    """What the cells of a notebook gave: the kind of each output, and the words in it (no numbers)."""
+    found = []
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", ()):
+            text = output.get("text") or output.get("data", {}).get("text/plain", "")
+            kind = "image" if "image/png" in output.get("data", {}) else output["output_type"]
+            found.append((kind, " ".join(re.findall(r"[^\W\d]{2,}", "".join(text)))))
+    return found
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_gives_what_is_stored_with_it(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a fresh kernel, from top to bottom; numbers may differ from machine to machine, words may not."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    from run_notebooks import executed
+
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    assert path.stat().st_size < MOST_BYTES
+    assert all(cell["execution_count"] for cell in stored["cells"] if cell["cell_type"] == "code")
+    shutil.copytree(ROOT / LANGUAGE_MODEL, tmp_path / LANGUAGE_MODEL.name)
+    assert outputs(executed(path, tmp_path)) == outputs(stored)
+
+
+def test_there_are_three_notebooks() -> None:
+    assert [path.stem for path in NOTEBOOKS] == ["believe", "classifier", "language_model"]
+
+
+def test_the_reference_knows_every_public_name() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md"))
+    told = set(re.findall(r"^::: (whence[\w.]*)", pages, flags=re.MULTILINE))
+    assert {f"whence.{name}" for name in whence.__all__} <= told
 
 
 def test_the_readme_shows_something() -> None:

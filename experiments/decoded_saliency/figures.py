@@ -18,6 +18,8 @@ from whence.render.word_cloud import word_cloud
 
 COLOURS = ("#1f5fb4", "#c4570a", "#2b8a3e", "#8e44ad", "#b8860b", "#c0392b", "#16808a", "#6c757d", "#d6336c", "#495057")
 CLASS_COLOURS = ("#c4570a", "#1f5fb4", "#2b8a3e", "#8e44ad")
+SMALL, TITLE = 9.5, 11  # points; pages show figures at about half their size
+LEGEND: dict[str, Any] = {"ncols": 2, "columnspacing": 1.0, "handlelength": 1.4}
 SAY = {"hiding": "hidden", "revealing": "revealed"}
 
 
@@ -37,7 +39,7 @@ def draw_layers(found: dict[str, Any], path: Path) -> None:
 
 
 def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bool = False) -> None:
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 4.6), sharey=True, layout="constrained")
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 5.4), sharey=True, layout="constrained")
     percent = [100 * share for share in found["grid"]]
     shades = matplotlib.colormaps["viridis"]
     for axis, game in zip(axes, ("revealing", "hiding"), strict=True):
@@ -56,18 +58,18 @@ def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bo
                     percent, facts[game]["curve_low"], facts[game]["curve_high"], color=line.get_color(), alpha=0.12,
                     linewidth=0,
                 )  # fmt: skip
-        axis.set_xlabel(f"tokens {SAY[game]}, %", fontsize=8)
-        axis.set_title(game, fontsize=9)
-        axis.tick_params(labelsize=7)
+        axis.set_xlabel(f"tokens {SAY[game]}, %", fontsize=SMALL)
+        axis.set_title(game, fontsize=TITLE)
+        axis.tick_params(labelsize=SMALL)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
-    axes[0].set_ylabel("accuracy", fontsize=8)
+        axis.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), **LEGEND)
+    axes[0].set_ylabel("accuracy", fontsize=SMALL)
     write_figure(figure, path, dpi=130)
 
 
 def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
     """Figures 4 and 9: overlap, as a share and as a count, over k."""
-    figure, axes = pyplot.subplots(2, len(overlaps), figsize=(9, 6.6), layout="constrained", squeeze=False)
+    figure, axes = pyplot.subplots(2, len(overlaps), figsize=(9, 8), layout="constrained", squeeze=False)
     for column, found in enumerate(overlaps.values()):
         shown = [
             name for name, facts in found["methods"].items()
@@ -80,12 +82,12 @@ def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
                     found["ks"], found["methods"][name][kind], label=name, color=COLOURS[number % len(COLOURS)],
                     linestyle="--" if number >= 10 else "-", linewidth=2.2 if name == found["chosen"] else 1.1,
                 )  # fmt: skip
-            axis.set_title(f"{TITLES[found['data']]}: {title}", fontsize=9)
+            axis.set_title(f"{TITLES[found['data']]}: {title}", fontsize=TITLE)
             axis.set_ylim(bottom=0)
-            axis.set_xlabel("k", fontsize=8)
-            axis.tick_params(labelsize=7)
+            axis.set_xlabel("k", fontsize=SMALL)
+            axis.tick_params(labelsize=SMALL)
             axis.spines[["top", "right"]].set_visible(False)
-        axes[1][column].legend(fontsize=6, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
+        axes[1][column].legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), **LEGEND)
     write_figure(figure, path, dpi=130)
 
 

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    __version__: str
     from whence.attention.audit import audit_attention
     from whence.attention.audit_record import AttentionAudit
     from whence.citing.citations import Citations
@@ -125,6 +126,10 @@ __all__ = [
 if not TYPE_CHECKING:  # of which type checkers would conclude that every name exists
 
     def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("whence")
         if name in _OLD:
             from whence.errors import warn_of_old_name
 

@@ -88,7 +88,9 @@ DataDir = Annotated[Path | None, Option("--data-dir", metavar="FOLDER", help="Wh
 Split = Annotated[str | None, Option("--split", metavar="NAME", help="Which part of the data: train, dev or test.")]
 Limit = Annotated[int | None, Option("--limit", metavar="N", min=1, help="At most so many texts, drawn by --seed.")]
 Options = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help="A method's option.")]
-Probes = Annotated[Path | None, Option("--probes", metavar="FOLDER", help="What `whence fit` wrote.")]
+Probes = Annotated[
+    Path | None, Option("--probes", metavar="FOLDER|HUB_ID", help="What `whence fit` wrote, here or on the hub.")
+]
 Json = Annotated[bool, Option("--json", help="Print one JSON object per line and nothing else.")]
 Save = Annotated[Path | None, Option("--save", metavar="FILE", help="Write the explanation as JSON.")]
 Html = Annotated[Path | None, Option("--html", metavar="FILE", help="Write a page that any browser shows.")]
@@ -312,6 +314,13 @@ def _parse_span(span: str) -> Any:
     if not (start.isdecimal() and end.isdecimal()):
         raise UsageError(f"{span!r} is not a span", "write START:END, as in --span 10:15")
     return Span(int(start), int(end))
+
+
+def fetched(probes: Path | None) -> Path | None:
+    """The folder of probes; those of the hub are fetched, so that what is done with them is known by their contents."""
+    from whence.probes.hub import local_folder
+
+    return None if probes is None else local_folder(probes)
 
 
 def methods_of(probes: Path) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from whence.cli.arguments import (
     TaskName,
     Trust,
     UnitName,
+    fetched,
     known_methods,
     parse_options,
     parse_settings,
@@ -71,6 +72,7 @@ def compare(
         if not names:
             raise UsageError("no method is named", "give some with commas: --methods held_still,shapley")
         settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
+        probes = fetched(probes)
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         shared_options(names, options)  # checked before a model is loaded
         loaded = load_model(model, task, revision, head, trust=trust)

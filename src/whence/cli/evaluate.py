@@ -29,6 +29,7 @@ from whence.cli.arguments import (
     TaskName,
     Trust,
     asked_responses,
+    fetched,
     known_methods,
     methods_of,
     parse_options,
@@ -105,7 +106,7 @@ def evaluate(
         chosen_metrics(asked)  # a wrong name is told before a model is loaded
         if budget not in BUDGETS:
             raise UnknownNameError("budget", budget, BUDGETS)
-        options = parse_method_options(option or [], probes)
+        options = parse_method_options(option or [], fetched(probes), names)
         responses = asked_responses(response_column, generate, max_new_tokens)
         examples = _examples(data, data_dir, split, limit, seed, response_column)
         if response_column is not None:
@@ -128,9 +129,12 @@ def _names(listing: str) -> list[str]:
     return [name.strip() for name in listing.split(",") if name.strip()]
 
 
-def parse_method_options(options: Sequence[str], probes: Path | None) -> dict[str, dict[str, Any]]:
-    """The options of each method; those that probes in a folder are for get the folder."""
-    found: dict[str, dict[str, Any]] = {name: {"probes": probes} for name in (methods_of(probes) if probes else ())}
+def parse_method_options(
+    options: Sequence[str], probes: Path | None, asked: Sequence[str] | None
+) -> dict[str, dict[str, Any]]:
+    """The options of each method; of those asked for (None: all) the ones that probes are for get their folder."""
+    served = methods_of(probes) if probes else ()
+    found: dict[str, dict[str, Any]] = {name: {"probes": probes} for name in served if asked is None or name in asked}
     for each in options:
         method, dot, rest = each.partition(".")
         if not dot or "=" not in rest or "=" in method:

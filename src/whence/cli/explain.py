@@ -38,6 +38,7 @@ from whence.cli.arguments import (
     WithoutText,
     Words,
     asked_of_response,
+    fetched,
     known_methods,
     methods_of,
     parse_options,
@@ -91,6 +92,7 @@ def explain(
         check_page(html)
         found = board_at(board)
         settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
+        probes = fetched(probes)
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         asked = method or (methods_of(probes)[0] if probes else None)
         method = known_methods([asked])[0] if asked else None

@@ -31,6 +31,7 @@ from whence.cli.arguments import (
     TargetName,
     TaskName,
     Trust,
+    fetched,
     methods_of,
     parse_layers,
 )
@@ -93,12 +94,11 @@ def run(
     with errors_reported(debug):
         from whence.corpus.run import run as run_corpus
 
+        probes = fetched(probes)
         named = None if methods is None else _names(methods)
         if named is None and probes is not None:
             named = [methods_of(probes)[0]]
-        options = parse_method_options(option or [], probes)
-        if probes is not None:  # for each of their methods that is asked for
-            options = {name: each for name, each in options.items() if name in (named or ()) or set(each) > {"probes"}}
+        options = parse_method_options(option or [], probes, named)
         loading = {"task": task, "revision": revision, "head": head, "trust_remote_code": trust}
         started = time.monotonic()
         with progress_of_texts() as report:

@@ -9,6 +9,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
+from whence.models.adapters import adapter_scales, parameters_in_use
 from whence.store import content_key
 
 SAMPLES = 16  # numbers a tensor
@@ -17,9 +18,9 @@ _CHANGED: WeakSet[nn.Module] = WeakSet()
 
 
 def fingerprint(module: nn.Module) -> dict[str, Tensor]:
-    """Some evenly spread numbers of every parameter, by name, in float32 on the CPU."""
-    found = {}
-    for name, weight in module.named_parameters():
+    """Some evenly spread numbers of every parameter in use, by name, in float32 on the CPU."""
+    found = {name: torch.tensor([scale]) for name, scale in adapter_scales(module).items()}
+    for name, weight in parameters_in_use(module):
         flat = weight.detach().flatten()
         indices = torch.linspace(0, flat.numel() - 1, min(SAMPLES, flat.numel()), dtype=torch.float64)
         found[name] = flat[indices.long().to(flat.device)].float().cpu()
@@ -27,8 +28,8 @@ def fingerprint(module: nn.Module) -> dict[str, Tensor]:
 
 
 def weights_key(module: nn.Module) -> str:
-    """A digest of every parameter and buffer, by name: where the module was loaded from plays no part in it."""
-    return content_key(dict([*module.named_parameters(), *module.named_buffers()]))
+    """A digest of every parameter and buffer in use, by name: where the module was loaded from plays no part in it."""
+    return content_key(dict([*parameters_in_use(module), *module.named_buffers(), *adapter_scales(module).items()]))
 
 
 def first_difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> str | None:

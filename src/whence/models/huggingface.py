@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from whence.errors import ModelError, UnknownArchitectureError, UsageError
 from whence.explanation import ModelRecord
+from whence.models.adapters import active_adapters
 from whence.models.head import Head, OwnHead
 from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, padding_of_config, text_config
 from whence.models.inputs import Inputs, KeysAndValues
@@ -60,7 +61,7 @@ def wrap_hugging_face(
         tokenizer=HuggingFaceTokenizer.of_model(model, tokenizer, keeps_text=reading.keeps_text),
         reading=reading,
         record=ModelRecord(
-            id=str(model.config.name_or_path or type(model).__name__),
+            id=" with adapter ".join([str(model.config.name_or_path or type(model).__name__), *active_adapters(model)]),
             revision=getattr(model.config, "_commit_hash", None),
             architecture=type(model).__name__,
             task=reading.task,

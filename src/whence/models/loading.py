@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from safetensors import SafetensorError
 from torch import nn
 
 from whence.errors import FileError, ModelError, UnknownNameError, UsageError, WhenceError, warn_of_old_name
+from whence.models.adapters import without_wrapper
 from whence.models.head import Head, OwnHead, check_fit, module_head, state_width, vocabulary_of
 from whence.models.huggingface_attention import use_attention
 from whence.models.inputs import Tokenizer
@@ -27,7 +28,16 @@ from whence.tasks.similarity import Pooling, Similarity, check_module, pooling_o
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-Source = str | Path | nn.Module | tuple[nn.Module, Any]
+
+@runtime_checkable
+class Pipeline(Protocol):
+    """What `transformers.pipeline` gives: a model with its tokenizer."""
+
+    model: Any
+    tokenizer: Any
+
+
+Source = str | Path | nn.Module | tuple[nn.Module, Any] | Pipeline
 ACCESS = ("trust_remote_code", "token", "cache_dir", "local_files_only", "gguf_file")
 """The options that config and tokenizer are loaded with as well as the model."""
 
@@ -56,7 +66,8 @@ def load(
 
     Args:
         source: "sentiment" or "topic" (the embedded models), a folder, a hub id, a loaded Hugging Face model, or a
-            plain torch module. A loaded model and its tokenizer may also come as a pair. A module with a method
+            plain torch module. A loaded model and its tokenizer may also come as a pair or as a pipeline of
+            transformers. A `PeftModel` is explained as it stands, with its active adapters. A module with a method
             `layered`, such as an `AttentionClassifier`, says the rest itself.
         tokenizer: the tokenizer of a loaded model; for a plain module any object like `whence.WordTokenizer`.
         task: what the model is for, where its head does not tell: a name from `whence.tasks.TASKS`, or a reading of
@@ -79,6 +90,8 @@ def load(
         if len(source) != 2 or tokenizer is not None:
             raise UsageError("expected (model, tokenizer)", "whence.load((model, tokenizer))")
         source, tokenizer = source
+    if not isinstance(source, nn.Module) and isinstance(source, Pipeline):
+        source, tokenizer = source.model, tokenizer or source.tokenizer
     if isinstance(task, str) and task not in TASKS:
         raise UnknownNameError("task", task, TASKS)
     if isinstance(source, SelfLayered) and tokenizer is None:
@@ -105,6 +118,7 @@ def _wrap(
     labels: Sequence[str] | None,
 ) -> LayeredModel:
     module = getattr(module, "_orig_mod", module)  # a compiled module would not see its blocks replaced
+    module = without_wrapper(module)
     if hasattr(next(module.children(), None), "auto_model") and hasattr(module, "tokenizer"):
         module, tokenizer, task = _sentence_transformer(module, tokenizer, task)
     if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):

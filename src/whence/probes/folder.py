@@ -18,6 +18,7 @@ from torch import Tensor
 from whence.errors import FileError
 from whence.explanation import ModelRecord
 from whence.files import write_tensors, write_whole
+from whence.probes.hub import local_folder
 from whence.probes.owner import Owner
 
 FILES = ("model.safetensors", "README.md", "config.json")
@@ -73,7 +74,8 @@ def schema_of(folder: Path) -> str | None:
 
 
 def load(folder: Path, schema: str, read: Callable[[Contents], Found]) -> Found:
-    """What `read` makes of a folder that `save` wrote; nothing in it is executed."""
+    """What `read` makes of a folder that `save` wrote, here or on the hub; nothing in it is executed."""
+    folder = local_folder(folder)
     if not (folder / "config.json").is_file():
         raise FileError(f"no probes in {str(folder)!r}", "give a folder that `whence fit` or save() wrote")
     try:

@@ -30,6 +30,7 @@ from whence.models.layered import LayeredModel, Layers, States
 from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked, asked_view
 from whence.probes.diffmask import KINDS, Kind, ModelProbes, Probes, embedded_folder
 from whence.probes.folder import digest
+from whence.probes.hub import push
 from whence.probes.shapley import layers_to_read
 from whence.progress import Progress
 
@@ -171,9 +172,17 @@ class DiffMask:
         """Write config.json, model.safetensors and a card; `dtype` stores the weights in less precision."""
         save(self._fitted(), Path(folder), dtype)
 
+    def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
+        """Put what `save` writes on the Hugging Face hub, under "user/name"; gives the address of the commit."""
+        return push(self.save, repo_id, private, token)
+
     @classmethod
     def load(cls, folder: str | Path) -> DiffMask:
-        """The probes that `save` wrote."""
+        """The probes that `save` wrote, from a folder or from the hub, as "user/name" or "user/name@revision".
+
+        Of a hub folder only the config and the weights are fetched; there is no code in either, and the probes refuse
+        any model but the one they were trained for.
+        """
         fitted = load(Path(folder))
         found = cls(fitted.probes.kind)
         found.recipe, found.fitted_ = fitted.recipe, fitted

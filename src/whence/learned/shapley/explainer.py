@@ -28,6 +28,7 @@ from whence.models.inputs import Encoding, Ids, Messages
 from whence.models.layered import LayeredModel
 from whence.models.responses import MAX_NEW_TOKENS, UNASKED, Unasked, asked_view
 from whence.probes.folder import digest
+from whence.probes.hub import push
 from whence.probes.shapley import ErrorScale, ModelShares, layers_to_read
 from whence.probes.shares import Shares
 from whence.progress import Progress
@@ -148,9 +149,17 @@ class ShapleyProbes:
         """Write config.json, model.safetensors and a card; `dtype` (float16, int8) stores weights in less precision."""
         save(self._fitted(), Path(folder), dtype)
 
+    def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
+        """Put what `save` writes on the Hugging Face hub, under "user/name"; gives the address of the commit."""
+        return push(self.save, repo_id, private, token)
+
     @classmethod
     def load(cls, folder: str | Path) -> ShapleyProbes:
-        """The probes that `save` wrote."""
+        """The probes that `save` wrote, from a folder or from the hub, as "user/name" or "user/name@revision".
+
+        Of a hub folder only the config and the weights are fetched; there is no code in either, and the probes refuse
+        any model but the one they were trained for.
+        """
         found = cls()
         found.fitted_ = load(Path(folder))
         found.recipe = found.fitted_.recipe
