@@ -91,7 +91,8 @@ def load(
             raise UsageError("expected (model, tokenizer)", "whence.load((model, tokenizer))")
         source, tokenizer = source
     if not isinstance(source, nn.Module) and isinstance(source, Pipeline):
-        source, tokenizer = source.model, tokenizer or source.tokenizer
+        pipeline: Any = source
+        source, tokenizer = pipeline.model, tokenizer or pipeline.tokenizer
     if isinstance(task, str) and task not in TASKS:
         raise UnknownNameError("task", task, TASKS)
     if isinstance(source, SelfLayered) and tokenizer is None:

@@ -57,7 +57,8 @@ def show(result: Paged, path: str | Path | None = None) -> None:
 
         from whence.render.shell import framed
 
-        display(HTML(framed(result.to_html()) if path is None else _link(path)))
+        whole = HTML(framed(result.to_html()) if path is None else _link(path))  # type: ignore[no-untyped-call, unused-ignore]
+        display(whole)  # type: ignore[no-untyped-call, unused-ignore]
         return
     import tempfile
     import webbrowser

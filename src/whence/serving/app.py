@@ -37,6 +37,8 @@ STATUS: tuple[tuple[type[WhenceError], int], ...] = (
     (TooLongError, 504),
 )
 
+_TELEMETRY = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
+
 
 class Json(Response):
     """What is JSON already."""
@@ -52,7 +54,7 @@ def make_app(models: Models, jobs: Jobs, limits: Limits, *, log_texts: bool = Fa
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
-        telemetry=dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False),
+        telemetry=cast("Any", dict.fromkeys(_TELEMETRY, False)),  # nothing of a text leaves
     )
     content, policy = live_page([served.about() for served in models], list(_methods()))
 

@@ -105,7 +105,7 @@ class ServedModel:
     def _told(self, asked: Sequence[Asked]) -> list[bytes]:
         first = asked[0]
         if isinstance(first, AskedPrediction):
-            texts = [each.text if each.pair is None else (each.text, each.pair) for each in asked]
+            texts: list[Any] = [each.text if each.pair is None else (each.text, each.pair) for each in asked]
             return [as_json(vars(each)) for each in predicted(self.model, texts)]
         sources: list[Any] = [each.source for each in asked if isinstance(each, AskedExplanation)]
         if len(sources) == 1:
