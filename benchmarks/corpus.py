@@ -58,6 +58,7 @@ def main() -> None:
     if options.out and options.out.exists():
         report = json.loads(options.out.read_text())
     report["hardware"] = f"{platform.machine()}, {os.cpu_count()} CPUs, shared"
+    report["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     report["versions"] = {name: version(name) for name in ("torch", "transformers", "captum", "whence")}
     sizes = [int(size) for size in options.sizes.split(",") if size]
     with tempfile.TemporaryDirectory() as name:

@@ -6,13 +6,19 @@ python benchmarks/write_scale.py
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))  # where page_writing is
+
+from page_writing import bullet
 
 from whence.corpus.estimate import duration, size
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "corpus.json"
+ON_GPU = RESULTS.with_name("corpus-h200.json")
 PAGE = ROOT / "docs" / "scale.md"
 TEXTS = 1_000_000_000
 SHARD_TEXTS = 10_000
@@ -46,7 +52,7 @@ Made by `benchmarks/write_scale.py` from `benchmarks/results/corpus.json`: numbe
 - The tables take **{written:,.0f} bytes a text** (Parquet, zstd), receipts and manifest included.
 - The most that all processes of a run held together, and its leader alone: {_memory(local)}. A worker holds a model
   and a shard; the leader a shard for each worker, and the receipts.
-
+{_on_gpu()}
 ## What is read, written, lost and paid for
 - **Read**: {size(TEXTS * read)}, once; on `--resume` once more, since finished shards are told by a digest of their
   texts. **Written**: {size(TEXTS * written)} in {shards:,} shards of {SHARD_TEXTS:,} texts
@@ -73,6 +79,21 @@ On `--resume` the leader checks every finished file against its checksum, at the
 with the corpus is the manifest, the number of files, and the vocabulary that `whence table` and `whence overview` add
 up; the latter is bounded by the words of a language, not by texts.
 """
+
+
+def _on_gpu() -> str:
+    """The same run where the workers have a GPU, if it was measured: does it stay as fast and as small as it grows?"""
+    if not ON_GPU.exists():
+        return ""
+    report = json.loads(ON_GPU.read_text())
+    sizes = [run for run in report["runs"] if run["texts_per_second"]]
+    rates = "; ".join(f"{run['texts_per_second']:,.0f} texts a second at {run['texts']:,}" for run in sizes)
+    return (
+        "\n".join(
+            bullet(f"Two workers on a GPU ({report['device']}): {rates}. What all processes held: {_memory(sizes)}.")
+        )
+        + "\n"
+    )
 
 
 def _memory(runs: list[dict[str, Any]]) -> str:

@@ -203,7 +203,7 @@ def test_wrong_use_is_two(model: str, data: str, probes: str, tmp_path: Path) ->
     assert failed(2, "--model", model, "--data", "sst3", "--out", str(tmp_path / "y"))[0].startswith(
         "error: unknown data"
     )
-    assert "Missing option '--out'" in run("fit", "--data", data).stderr
+    assert "error: missing option '--out'" in run("fit", "--data", data).stderr
 
 
 def test_a_folder_that_cannot_be_made_is_one(model: str, data: str) -> None:
