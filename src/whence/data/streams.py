@@ -21,7 +21,7 @@ PIECE = 1 << 20  # bytes
 COUNTED = 64 * PIECE  # of which the lines are counted
 STANDARD_INPUT = Path("-")
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)")
+_END = re.compile(r"\r\n|\n|\r")
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
 
@@ -107,8 +107,8 @@ def lines_with_ends(parts: Iterator[str]) -> Iterator[str]:
         held = rest + part
         end = len(held) - held.endswith("\r")  # half of a \r\n, perhaps
         cut = 0
-        for match in _LINE.finditer(held, 0, end):
-            yield match[0]
+        for match in _END.finditer(held, 0, end):
+            yield held[cut : match.end()]
             cut = match.end()
         rest = held[cut:]
     if rest:
