@@ -20,7 +20,13 @@ function drawVerdict() {
         between.style.width = `${high - low}%`;
         track.append(between);
       }
-      return node("div", { class: "of-pairs" }, node("span", {}, name), track, node("b", {}, `${decimals(value, 0)} of 100`));
+      return node(
+        "div",
+        { class: "of-pairs" },
+        node("span", {}, name),
+        track,
+        node("b", {}, `${decimals(value, 0)} of 100`),
+      );
     }),
   );
   byId("pairs-note").append(
@@ -64,7 +70,9 @@ function drawLegend() {
     ...data.measures.map((name, measure) => node("span", { class: "key" }, key(kindOf(measure)), name)),
   );
   if (data.among)
-    byId("legend").append(node("span", { class: "key" }, node("span", { class: "swatch" }), "measures among themselves"));
+    byId("legend").append(
+      node("span", { class: "key" }, node("span", { class: "swatch" }), "measures among themselves"),
+    );
   byId("layers-note").append(
     ...explained(
       "How far the attention that tokens receive ranks them as each of the measures does (τ), on average over heads and texts, with its 95 % interval. Dotted: what ties alone explain.",
@@ -108,7 +116,9 @@ function drawTables() {
     ]),
   );
   byId("between-note").append(
-    ...explained("Attention cannot be nearer to all measures than they are to each other: this is what it is held against."),
+    ...explained(
+      "Attention cannot be nearer to all measures than they are to each other: this is what it is held against.",
+    ),
   );
 }
 
@@ -128,7 +138,9 @@ function begin() {
   drawTables();
   byId("heads-part").hidden = !data.heads[0][0].length;
   byId("heads-note").append(
-    ...explained("τ of every head’s attention with one measure: blue ranks tokens as the measure does, orange the other way round."),
+    ...explained(
+      "τ of every head’s attention with one measure: blue ranks tokens as the measure does, orange the other way round.",
+    ),
   );
   byId("measure").append(...data.measures.map((name, at) => node("option", { value: at }, name)));
   byId("measure").addEventListener("change", (event) => drawHeads(Number(event.target.value)));

@@ -38,7 +38,12 @@ function drawExample() {
         textAfter(pieces, gone, at ? steps[at - 1][0] : 0),
         node("span", { class: "sure" }, bar(chance, "own"), node("b", {}, `${Math.round(100 * chance)} %`)),
         random
-          ? node("span", { class: "sure" }, bar(other, "chance"), node("span", { class: "aside" }, `${Math.round(100 * other)} % in random order`))
+          ? node(
+              "span",
+              { class: "sure" },
+              bar(other, "chance"),
+              node("span", { class: "aside" }, `${Math.round(100 * other)} % in random order`),
+            )
           : "",
       ),
     ),

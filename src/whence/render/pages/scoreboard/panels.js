@@ -7,7 +7,11 @@ function drawVerdict() {
   byId("answer").append(...explained(data.answer));
   const evidence = `${data.strength} evidence`;
   const steps = ["weak", "fair", "strong"].map((each) =>
-    node("span", { class: each === data.strength ? "step is-it" : "step", "aria-hidden": each !== data.strength }, each),
+    node(
+      "span",
+      { class: each === data.strength ? "step is-it" : "step", "aria-hidden": each !== data.strength },
+      each,
+    ),
   );
   byId("strength").append(node("span", { class: "steps" }, ...steps), ` Evidence: ${data.glossary[evidence]}.`);
   const item = (reason) => node("li", {}, ...explained(reason));

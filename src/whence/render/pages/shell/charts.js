@@ -64,12 +64,16 @@ function drawLines(element, { label, names, axis, lines, ticks, at = (value) => 
   }
   for (const { low, high } of bands)
     picture.append(
-      shape("rect", { class: "band", x: left, width: width - right - left, y: y(at(high)), height: y(at(low)) - y(at(high)) }),
+      shape("rect", {
+        class: "band",
+        x: left,
+        width: width - right - left,
+        y: y(at(high)),
+        height: y(at(low)) - y(at(high)),
+      }),
     );
   for (const { name, middle } of besideEachOther(names, x, 0, width))
-    picture.append(
-      shape("text", { class: "tick", x: middle, y: height - bottom + 19, "text-anchor": "middle" }, name),
-    );
+    picture.append(shape("text", { class: "tick", x: middle, y: height - bottom + 19, "text-anchor": "middle" }, name));
   picture.append(shape("text", { class: "tick", x: width - right, y: height - 4, "text-anchor": "end" }, axis));
   for (const line of lines) picture.append(...drawLine(line, x, (value) => y(at(value)), names));
   element.replaceChildren(picture);
@@ -77,12 +81,23 @@ function drawLines(element, { label, names, axis, lines, ticks, at = (value) => 
 
 function drawLine({ kind, values, lows, highs, name, said = decimals }, x, y, names) {
   const known = values.map((value, index) => ({ value, index })).filter(({ value }) => Number.isFinite(value));
-  const drawn = [shape("polyline", { class: `line ${kind}`, points: known.map((each) => `${x(each.index)},${y(each.value)}`).join(" ") })];
+  const drawn = [
+    shape("polyline", {
+      class: `line ${kind}`,
+      points: known.map((each) => `${x(each.index)},${y(each.value)}`).join(" "),
+    }),
+  ];
   if (kind.includes("dotted")) return drawn;
   for (const { value, index } of known) {
     if (lows)
       drawn.push(
-        shape("line", { class: `whisker ${kind}`, x1: x(index), x2: x(index), y1: y(lows[index]), y2: y(highs[index]) }),
+        shape("line", {
+          class: `whisker ${kind}`,
+          x1: x(index),
+          x2: x(index),
+          y1: y(lows[index]),
+          y2: y(highs[index]),
+        }),
       );
     const dot = shape("circle", { class: `point ${kind}`, cx: x(index), cy: y(value), r: 3.5 });
     dot.append(shape("title", {}, `${name}, ${names[index]}: ${said(value)}`));

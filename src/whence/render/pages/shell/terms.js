@@ -3,7 +3,9 @@
 
 const KNOWN = Object.keys(data.glossary ?? {}).sort((one, other) => other.length - one.length);
 const escaped = (word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-const ANY_TERM = KNOWN.length ? new RegExp(`(?<![\\p{L}\\d_])(${KNOWN.map(escaped).join("|")})(?![\\p{L}\\d_])`, "u") : null;
+const ANY_TERM = KNOWN.length
+  ? new RegExp(`(?<![\\p{L}\\d_])(${KNOWN.map(escaped).join("|")})(?![\\p{L}\\d_])`, "u")
+  : null;
 
 /** A word that explains itself, shown as it is called here; the plain text where there is no explanation of it. */
 function term(word, shown = word) {
