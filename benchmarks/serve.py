@@ -59,7 +59,8 @@ def serve() -> None:
     jobs = Jobs(limits)
     app = make_app(models, jobs, limits)
     alone = whence.load()
-    module, tokenizer = alone.module, alone.tokenizer.tokenizer
+    module: Any = alone.module
+    tokenizer = alone.tokenizer.tokenizer  # type: ignore[attr-defined]
     names = module.config.id2label
 
     def said(asked: Sequence[AskedPrediction]) -> list[bytes]:

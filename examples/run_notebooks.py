@@ -16,7 +16,7 @@ NOTEBOOKS = tuple(sorted(EXAMPLES.glob("*.ipynb")))
 
 def executed(path: Path, folder: Path = EXAMPLES) -> Any:
     """The notebook with the outputs of a fresh kernel that works in `folder`; a cell that fails is an error."""
-    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}, record_timing=False
     )
@@ -30,5 +30,5 @@ def executed(path: Path, folder: Path = EXAMPLES) -> Any:
 
 if __name__ == "__main__":
     for each in NOTEBOOKS:
-        nbformat.write(executed(each), each)  # type: ignore[no-untyped-call]
+        nbformat.write(executed(each), each)
         print(each.name, f"{each.stat().st_size / 1024:.0f} kB", file=sys.stderr)

@@ -65,7 +65,8 @@ def test_a_decoder_with_an_adapter_scores_as_the_merged_one() -> None:
     merged = copy.deepcopy(wrapped).merge_and_unload()
     one, other = (whence.load(each, tiny_models.metaspace()) for each in (wrapped, merged))
     for method in ("integrated_gradients", "leave_one_out"):
-        np.testing.assert_allclose(*(whence.explain(model, LONG, method).scores for model in (one, other)), atol=1e-5)
+        mine, merged_scores = (whence.explain(model, LONG, method).scores for model in (one, other))
+        np.testing.assert_allclose(mine, merged_scores, atol=1e-5)
     written = [whence.explain(model, SHORT, response=None, max_new_tokens=4) for model in (one, other)]
     assert written[0].response == written[1].response
     np.testing.assert_allclose(written[0].scores, written[1].scores, atol=1e-5)
@@ -98,9 +99,9 @@ def test_probes_and_finished_work_know_the_adapter() -> None:
     wrapped.set_adapter("default")
     assert weights_key(model.module) == key
     probes.explain(model, SHORT)
-    for part in model.module.modules():
-        if hasattr(part, "set_scale"):
-            part.set_scale("default", 0.5)
+    parts: list[Any] = [part for part in model.module.modules() if hasattr(part, "set_scale")]
+    for part in parts:
+        part.set_scale("default", 0.5)
     assert weights_key(model.module) != key, "scaled down it is another model"
 
 
@@ -129,7 +130,8 @@ def test_a_pipeline_is_a_model_with_its_tokenizer() -> None:
 
 
 def test_a_pipeline_of_a_model_with_an_adapter(classifier: peft.PeftModel) -> None:
-    given = pipeline("text-classification", model=classifier, tokenizer=tiny_models.wordpiece())
+    wrapped: Any = classifier
+    given = pipeline("text-classification", model=wrapped, tokenizer=tiny_models.wordpiece())
     assert whence.load(given).record.id.endswith(" with adapter default")
 
 

@@ -325,7 +325,7 @@ def poisoned(poison: str) -> Lens:
     token = Token(poison, 9, 0, len(poison), word=0)
     record = ModelRecord(poison, poison, poison, poison)
     words = (((poison, f"not {poison}"),),) * 2
-    numbers = {"ids": np.zeros((2, 1, 2), int), "probabilities": np.full((2, 1, 2), 0.5, np.float32),
+    numbers: dict[str, Any] = {"ids": np.zeros((2, 1, 2), int), "probabilities": np.full((2, 1, 2), 0.5, np.float32),
                "own_probabilities": np.zeros((2, 1), np.float32), "own_ranks": np.ones((2, 1), int)}  # fmt: skip
     return Lens(poison, poison, (token,), (0, 1), words, **numbers, model=record, head=poison, next_token=True,
                 warnings=(poison,))  # fmt: skip

@@ -157,6 +157,6 @@ def test_a_notebook_gets_a_frame_or_a_link(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_figures_are_large_enough_for_a_screen_and_a_column_wide_in_print() -> None:
-    figure = made("a good film", (0, 1)).plot().figure
+    figure: Any = made("a good film", (0, 1)).plot().figure
     assert figure.get_size_inches()[0] == pytest.approx(3.3)
     assert figure.get_size_inches()[0] * figure.dpi > 700

@@ -415,7 +415,7 @@ def test_a_job_is_stopped_in_the_middle_and_the_model_is_as_before(server: Runni
 def test_a_job_nobody_asks_after_is_given_up(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whence.serving.jobs.FORGOTTEN", 0.05)
     films = server.models.named("films")
-    hold = films.twin.module.register_forward_pre_hook(lambda *_: (time.sleep(0.2), None)[1])
+    hold = films.twin.module.register_forward_pre_hook(lambda *_: time.sleep(0.2))
     try:
         job = server.jobs.add(AskedExplanation(text=TEXT, method="integrated_gradients"), films)
         until = time.monotonic() + 10
