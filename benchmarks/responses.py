@@ -10,7 +10,7 @@ reads texts, so the text must come back to the same ids. Its occlusion takes a p
 and gets the first tokens of the response only, and its path of integrated gradients also leads through the response's
 own earlier tokens, which whence leaves as they are, so that only the first token's scores are the same number; whence's
 seconds are of the whole response in every row. Packages that are not installed are left out, with the reason. What
-others keep running on the machine is written beside the seconds. Before whence is timed it explains a short prompt, as it
+others keep running on the machine is written beside the seconds. Before whence is timed it explains a short prompt: it
 compares a model's gradients with differences once, when it first meets the model. Integrated gradients differ by more
 than 1e-4 because the model's own float32 moves them by as much: on such a path its gradients are large and cancel.
 """
