@@ -9,8 +9,9 @@ READY := .venv/ready
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
+# One process more than there are cores: a fifth of the time tests wait, for browsers and for processes that they start.
 test: $(READY)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 # One call of mypy per folder: scripts import their neighbours by flat names, and several folders have a figures.py.
 SCRIPTS := tests benchmarks training examples docs $(wildcard experiments/*/)
