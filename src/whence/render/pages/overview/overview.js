@@ -201,7 +201,7 @@ if (data.facets.length) {
   chooseFacet();
 }
 drawTrouble();
-byId("facts").replaceChildren(...factList(data.facts));
-byId("left-out").textContent = data.texts
+const leftOut = data.texts
   ? "Texts that are named here are linked to a page that shows their words; all others are in the tables of the run."
   : "Texts are left out of this page but for those named; all are in the tables of the run.";
+drawMade(data.facts, node("p", { class: "aside" }, leftOut));
