@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from whence.render.glossary import words_for
 from whence.render.rows import blanks_shown, token_label
 from whence.render.shell import packed, shell
-from whence.render.terms import words_for
 from whence.render.visible import shortened, visible
 from whence.render.wording import layer_words, model_name, model_words, running
 

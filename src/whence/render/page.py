@@ -20,7 +20,7 @@ from whence.learned.diffmask.analyses import dropped_at
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render.answer import answer_data
 from whence.render.belief import Belief, board_says
-from whence.render.glossary import GLOSSARY
+from whence.render.glossary import words_for
 from whence.render.lens_page import lens_data
 from whence.render.responses import response_parts
 from whence.render.rows import Piece, pieces_of, score_table
@@ -40,10 +40,15 @@ if TYPE_CHECKING:
 SCHEMA = "whence.page/3"
 TITLE = "Which words the decision rests on"
 SCRIPTS = (
-    "reading", "scores", "terms", "text", "long", "response", "comparison", "map", "lens", "list", "answer", "frame",
+    "reading", "scores", "text", "long", "response", "comparison", "map", "lens", "list", "answer", "frame",
     "picture", "export", "report",
 )  # fmt: skip
 SHARED = ("lens/squares",)
+_GLOSSARY = (
+    "score", "method", "layer", "mainly", "other methods", "sampling", "adding up", "a board", "no colour",
+    "probability", "logit", "log-probability", "baseline", "completeness error", "standard error", "sub-word",
+    "special token", "random",
+)  # fmt: skip
 _LONGEST_LABEL = 400  # characters
 _LONGEST_SNIPPET = 160
 LONG = 60  # words; a longer text is read with a map of it, by sentences
@@ -124,7 +129,7 @@ def page_data(
         "models": [json.loads(model) for model in models],
         "methods": _labelled([json.loads(method) for method in methods]),
         "texts": _with_tags(texts, [text.data(judged) for text in texts]),
-        "glossary": GLOSSARY,
+        "glossary": words_for(*_GLOSSARY),
     }
 
 

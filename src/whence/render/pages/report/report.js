@@ -467,7 +467,7 @@ function addHelp() {
 function drawPage(payload) {
   useData(payload);
   several = heads().length > 1;
-  drawGlossary();
+  if (!byId("words")) document.querySelector(".specialists").append(wordsUsed());
   byId("texts").hidden = !several;
   document.body.classList.toggle("many", several);
   for (const part of document.querySelectorAll("[data-explains]")) part.hidden = !data.methods.length;
