@@ -115,7 +115,6 @@ def lens_data(lens: Lens) -> dict[str, Any]:
         "shares": None if shares is None else shares.tolist(),
         "head": visible(model_name(lens.head)),
         "nextToken": lens.next_token,
-        "warnings": [visible(warning) for warning in lens.warnings],
     }
 
 
