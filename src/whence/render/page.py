@@ -15,7 +15,7 @@ import numpy as np
 
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer, ModelRecord, Prediction, Unit, height
-from whence.files import write_whole
+from whence.files import written
 from whence.learned.diffmask.analyses import dropped_at
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render.answer import answer_data
@@ -79,10 +79,7 @@ def page_of_results(results: Sequence[Any], path: str | Path | None = None) -> s
     explanations = [each for result in results for each in getattr(result, "explanations", (result,))]
     if not all(isinstance(each, Explanation) for each in explanations):
         raise UsageError("these have a page each, and none together", "write them one by one: each.to_html(FILE)")
-    content = page(explanations)
-    if path is not None:
-        write_whole(content, path)
-    return content
+    return written(page(explanations), path)
 
 
 def page_data(
