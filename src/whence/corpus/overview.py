@@ -109,9 +109,7 @@ def overview(corpus: Corpus, *, method: str | None = None, layer: Layer | None =
     """Gather what there is to see."""
     chosen = corpus.layer(method, layer)
     seen = _Texts(corpus)
-    needed = [
-        name for name in corpus.schema("texts").names if name not in ("probabilities", "values", "notes", "source")
-    ]
+    needed = [name for name in corpus.schema("texts").names if name not in _NOT_SHOWN]
     for table in corpus.tables("texts", needed):
         seen.add(table.to_pylist())
     by_class = top_words(corpus, "prediction", method=method, layer=chosen)
@@ -176,9 +174,7 @@ class _Texts:
                 self.confusion[str(label), said] += 1
                 if label != said:
                     listed = _listed_text(row, probability or 0.0)
-                    heapq.heappush(self.mistakes, (listed.value, -listed.row, listed))
-                    if len(self.mistakes) > MOST_LISTED:
-                        heapq.heappop(self.mistakes)
+                    _keep(self.mistakes, listed.value, listed)
             for warning in row["warnings"]:
                 self.warnings[_kind_of_warning(warning)] += 1
             cut = next((warning for warning in row["warnings"] if "truncated" in warning), None)
@@ -228,6 +224,13 @@ def _listed_text(row: dict[str, Any], value: float, note: str = "") -> ListedTex
     return ListedText(
         row["row"], row["id"], whole, row.get("label"), row["prediction"], row["probability"], value, note
     )
+
+
+def _keep(heap: list[tuple[float, int, ListedText]], worth: float, listed: ListedText) -> None:
+    """Add a text; of too many the least worth a look goes, of equals the later."""
+    heapq.heappush(heap, (worth, -listed.row, listed))
+    if len(heap) > MOST_LISTED:
+        heapq.heappop(heap)
 
 
 def _listed(heap: Sequence[tuple[float, int, ListedText]]) -> list[ListedText]:
@@ -332,7 +335,5 @@ def _disagreeing(corpus: Corpus) -> list[ListedText]:
             if not np.isfinite(taus).any():
                 continue
             listed = _listed_text(rows[int(number)], float(np.nanmean(taus)))
-            heapq.heappush(heap, (-listed.value, -listed.row, listed))
-            if len(heap) > MOST_LISTED:
-                heapq.heappop(heap)
+            _keep(heap, -listed.value, listed)
     return _listed(heap)
