@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from whence.errors import UnknownNameError, UsageError
+from whence.tokens import Token as Token
 from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
@@ -43,19 +44,6 @@ def layer_of_file(name: Any) -> Any:
 
 Scale = Literal["logit", "probability", "log_probability"]
 """In which unit a target is measured."""
-
-
-@dataclass(frozen=True)
-class Token:
-    """A piece of the text as the tokenizer cut it; `start` and `end` are characters of the user's own text."""
-
-    text: str
-    id: int
-    start: int
-    end: int
-    segment: int = 0
-    special: bool = False
-    word: int | None = None
 
 
 @dataclass(frozen=True)
@@ -195,7 +183,7 @@ class Explanation:
 
     text: str
     pair: str | None
-    tokens: tuple[Token, ...]
+    tokens: Sequence[Token]
     layers: tuple[Layer, ...]
     scores: Float[np.ndarray, "layer token"]
     meaning: Meaning
