@@ -1,5 +1,4 @@
-"""A module's parts and weights, for what is looked at in every call: torch's own walks spend most of their time on names
-that nobody reads here."""
+"""A module's parts and weights, for what is looked at in every call: torch's own walks make names that nobody reads."""
 
 from __future__ import annotations
 
