@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from whence.errors import UnknownNameError, UsageError
+from whence.files import written
+from whence.results import Shown
 from whence.tokens import Token as Token
 from whence.units import word_of, word_spans
 
@@ -162,7 +164,7 @@ class Cost:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Shown):
     """Scores of tokens at layers, and everything needed to read and repeat them.
 
     `scores[i, j]` is the score of `tokens[j]` at `layers[i]`. `standard_errors` has the same shape where a method
@@ -394,24 +396,9 @@ class Explanation:
 
         For several explanations in one page, see `whence.render.page.page`.
         """
-        from whence.files import write_whole
         from whence.render.page import page
 
-        content = page([self])
-        if path is not None:
-            write_whole(content, path)
-        return content
-
-    def show(self, path: str | Path | None = None) -> None:
-        """Open the whole page; with a path it is written there, and a notebook links to it."""
-        from whence.render.notebook import show
-
-        show(self, path)
-
-    def _repr_html_(self) -> str:
-        from whence.render.notebook import compact
-
-        return compact(self)
+        return written(page([self]), path)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.terminal import explanation_view
