@@ -12,6 +12,7 @@ import numpy as np
 from whence.errors import UnknownNameError, UsageError
 from whence.files import written
 from whence.results import Shown
+from whence.tokens import Token as Token
 from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
@@ -45,19 +46,6 @@ def layer_of_file(name: Any) -> Any:
 
 Scale = Literal["logit", "probability", "log_probability"]
 """In which unit a target is measured."""
-
-
-@dataclass(frozen=True)
-class Token:
-    """A piece of the text as the tokenizer cut it; `start` and `end` are characters of the user's own text."""
-
-    text: str
-    id: int
-    start: int
-    end: int
-    segment: int = 0
-    special: bool = False
-    word: int | None = None
 
 
 @dataclass(frozen=True)
@@ -197,7 +185,7 @@ class Explanation(Shown):
 
     text: str
     pair: str | None
-    tokens: tuple[Token, ...]
+    tokens: Sequence[Token]
     layers: tuple[Layer, ...]
     scores: Float[np.ndarray, "layer token"]
     meaning: Meaning
