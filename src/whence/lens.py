@@ -57,7 +57,7 @@ class Lens(Shown):
 
     text: str
     pair: str | None
-    tokens: tuple[Token, ...]
+    tokens: Sequence[Token]
     layers: tuple[Layer, ...]
     words: tuple[tuple[tuple[str, ...], ...], ...]
     ids: Int[np.ndarray, "layer token rank"]

@@ -209,9 +209,9 @@ def _may_remember(model: PreTrainedModel) -> bool:
 
 def _takes(model: PreTrainedModel, argument: str) -> bool:
     """Whether a model's forward has an argument of that name."""
-    forward = model.forward
+    forward, kind = model.forward, cast("Hashable", type(model))
     is_of_its_class = getattr(forward, "__func__", None) is type(model).forward
-    return argument in (_arguments_of_class(type(model)) if is_of_its_class else inspect.signature(forward).parameters)
+    return argument in (_arguments_of_class(kind) if is_of_its_class else inspect.signature(forward).parameters)
 
 
 @cache

@@ -65,7 +65,7 @@ class JudgedText:
 
     text: str
     pair: str | None
-    tokens: tuple[Token, ...]
+    tokens: Sequence[Token]
     prediction: str
     probability: float
     target: ExplainedTarget

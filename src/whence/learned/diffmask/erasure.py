@@ -41,7 +41,7 @@ class KeptSets:
     `complete` says that `sets` holds all sets of the smallest size.
     """
 
-    tokens: tuple[Token, ...]
+    tokens: Sequence[Token]
     sets: tuple[tuple[int, ...], ...]
     at_least: int
     complete: bool
