@@ -182,6 +182,16 @@ def test_the_first_step_says_nothing_of_the_others() -> None:
     assert limit.last_step(2, 100.0, most=500) == 2
 
 
+def test_a_validation_takes_little_of_the_time_whatever_a_text_takes() -> None:
+    limit = TimeLimit(1_000)
+    limit.judge(8, took=0.1, n_texts=500)
+    assert limit.n_judged == 500
+    limit.judge(8, took=10.0, n_texts=500)
+    assert (limit.n_judged, limit.validation) == (40, VALIDATING * 1_000)
+    limit.judge(8, took=400.0, n_texts=500)
+    assert limit.n_judged == 8
+
+
 def test_a_long_run_is_cut_to_the_time_there_is() -> None:
     lengths = [30] * 64
     assert within(lengths, 40, 1e9) == (64, 40)

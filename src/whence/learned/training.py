@@ -23,7 +23,7 @@ from whence.learned.checkpoint import Parts
 from whence.learned.processes import Processes
 from whence.learned.schedule import Batches, Pace, generator, learning_rate_share
 from whence.learned.texts import Texts, digest
-from whence.learned.time_limit import JUDGED_TEXTS, TimeLimit
+from whence.learned.time_limit import FEW, TimeLimit
 from whence.models.batching import batches, micro_batches, reads_padding
 from whence.models.fingerprint import first_difference
 from whence.models.inputs import Encoding, Inputs
@@ -103,9 +103,7 @@ class Training:
         self.owner = Owner.of(model)
         self.batches = Batches([len(encoding) for encoding in texts.training], pace.batch_size, pace.seed)
         self.limit = None if pace.minutes is None else TimeLimit(60 * pace.minutes)
-        every = 1 if self.limit is None else -(-len(texts.held_out) // JUDGED_TEXTS)
-        judging = texts.held_out[::every]
-        self.held_out = [[judging[index] for index in batch] for batch in batches(model, judging, batch_tokens)]
+        self.batch_tokens = batch_tokens
         self.equal_lengths = reads_padding(model, texts.training)
         self.rates = [group["lr"] for group in learner.optimiser.param_groups]
         self.step = 0
@@ -136,6 +134,8 @@ class Training:
                     self.limit.stepped(took)
                     self._plan(self.limit)
                 if self._is_validation_due():
+                    if self.limit is not None and not self.limit.n_judged:
+                        self._time_a_validation(self.limit)
                     self._validate()
                     took = self._took()
                     if self.limit is not None:
@@ -226,8 +226,19 @@ class Training:
             for rows in parts
         ]
 
+    def _time_a_validation(self, limit: TimeLimit) -> None:
+        few = self._held_out(FEW)
+        self.learner.validate(few)
+        limit.judge(sum(map(len, few)), self._took(), len(self.texts.held_out))
+
+    def _held_out(self, most: int) -> list[list[Encoding]]:
+        """Of the held-out texts so many, of all lengths, in batches."""
+        some = self.texts.held_out[:: -(-len(self.texts.held_out) // most)]
+        return [[some[index] for index in batch] for batch in batches(self.model, some, self.batch_tokens)]
+
     def _validate(self) -> None:
-        self.history.append({"step": self.step, **self.learner.validate(self.held_out)})
+        judged = len(self.texts.held_out) if self.limit is None else self.limit.n_judged
+        self.history.append({"step": self.step, **self.learner.validate(self._held_out(judged))})
         self._cool_on_a_plateau()
 
     def _cool_on_a_plateau(self) -> None:
@@ -262,7 +273,7 @@ class Training:
             "steps between validations": self.pace.validate_every,
             **({} if self.pace.minutes is None else {"minutes": self.pace.minutes}),
             "texts": digest(self.texts.training),
-            "held-out texts": digest(encoding for batch in self.held_out for encoding in batch),
+            "held-out texts": digest(self.texts.held_out),
         }
 
     def _write(self, path: Path) -> None:
