@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +27,8 @@ from whence.models.inputs import Encoding
 
 if TYPE_CHECKING:
     from jaxtyping import Float
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
 
 class Clock:
@@ -220,3 +223,28 @@ def test_both_explainers_keep_it_and_say_what_they_reached(tmp_path: Path) -> No
     assert masks.fitted_.history[-1]["step"] < 100_000
     with pytest.raises(whence.UsageError, match="minutes must be above 0"):
         whence.DiffMask(minutes=0)
+
+
+def test_the_guide_is_given_what_a_run_reached_and_a_later_run_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("", "one_pass"):
+        monkeypatch.syspath_prepend(EXPERIMENTS / folder)
+    quick = importlib.import_module("quick")
+    guide = quick.GUIDE.read_text(encoding="utf-8")
+    found = {
+        "n_texts": 3,
+        "minutes": 15,
+        "faithfulness": {"quick": [0.5, 0.6, 0.7], "shipped": [0.8] * 3, "held_still": [0.6] * 3, "shapley": [0.7] * 3},
+        "fit": {
+            "steps": 1_234,
+            "n_texts": 20_000,
+            "calibration": {
+                "loss": 0.02, "floor": 0.01, "correlation": 0.9, "coverage": 0.88, "n_texts": 32, "orders": 40,
+            },
+        },
+    }  # fmt: skip
+    once = quick.told_in(guide, found)
+    assert quick.told_in(once, found) == once
+    assert once.index("1,234 steps") < once.index(quick.NEXT)
+    told = " ".join(quick.told(found))
+    assert "0.600; `held_still`" in told
+    assert "`shapley` 0.700 (-0.100 ± 0.113)" in told, "1.96 standard errors of differences -.2, -.1 and 0"

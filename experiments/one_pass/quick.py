@@ -6,8 +6,8 @@
     python experiments/one_pass/quick.py judge --out FOLDER
 
 Texts are SST-2's training phrases and sentences. Those that judge are 100 of at least eight words; what contains one of
-them, or is part of one, is not trained on. The probes that ship saw most of them. The guide of probes says what came
-out in the words of `told`.
+them, or is part of one, is not trained on. The probes that ship saw most of them. What came out goes into the guide of
+probes.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from intervals import NORMAL
 from page_writing import paragraph
 
 RESULT = Path(__file__).parent / "results" / "quick.json"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "probes.md"
+BEGINS, NEXT = "What that reaches:", "## How good are they?"
 JUDGED, FEWEST_WORDS, TRAINED = 100, 8, 20_000
 
 
@@ -79,7 +81,7 @@ def told(found: dict[str, Any]) -> list[str]:
         return f"{gap.mean():+.3f} ± {NORMAL * gap.std(ddof=1) / len(gap) ** 0.5:.3f}"
 
     return paragraph(
-        f"""What that reaches: with `--minutes {found["minutes"]:g}` on two cores that others used too, the embedded
+        f"""{BEGINS} with `--minutes {found["minutes"]:g}` on two cores that others used too, the embedded
         sentiment model's probes had {fit["steps"]:,} steps on {fit["n_texts"]:,} phrases and sentences of SST-2's
         training set. On {seen["n_texts"]} held-out ones their values correlate {seen["correlation"]:.2f} with a Shapley
         sampling of {seen["orders"]} orders, their squared error is {seen["loss"]:.4f} where that sampling leaves
@@ -89,6 +91,13 @@ def told(found: dict[str, Any]) -> list[str]:
         interval: {less("held_still")}), `shapley` {means["shapley"]} ({less("shapley")}), and the probes that ship,
         trained on a GPU on more texts, these among them, {means["shipped"]} ({less("shipped")})."""
     )
+
+
+def told_in(guide: str, found: dict[str, Any]) -> str:
+    """The guide with that paragraph before its next part, in place of one from an earlier run."""
+    part, heading, rest = guide.partition(NEXT)
+    before, _, _ = part.partition(BEGINS)
+    return "\n".join([before.rstrip("\n"), "", *told(found), "", heading + rest])
 
 
 if __name__ == "__main__":
@@ -102,4 +111,5 @@ if __name__ == "__main__":
         write_texts(given.data_dir, given.out)
     else:
         RESULT.write_text(json.dumps(judge(given.out)) + "\n", encoding="utf-8")
-        print("\n".join(told(json.loads(RESULT.read_text(encoding="utf-8")))))
+        found = json.loads(RESULT.read_text(encoding="utf-8"))
+        GUIDE.write_text(told_in(GUIDE.read_text(encoding="utf-8"), found), encoding="utf-8")
