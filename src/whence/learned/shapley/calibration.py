@@ -100,7 +100,7 @@ def check(
 def affordable(
     model: LayeredModel, shares: ModelShares, encodings: Sequence[Encoding], orders: int, batch_tokens: int,
     seconds: float,
-) -> tuple[Sequence[Encoding], int]:  # fmt: skip
+) -> tuple[list[Encoding], int]:  # fmt: skip
     """The first of the texts, and as many orders, as a long run can have in this time.
 
     A run of few orders on a text of middling length tells what a token takes.
@@ -110,7 +110,7 @@ def affordable(
     list(check(model, shares, [middling], min(orders, LEAST_ORDERS), 0, batch_tokens))
     a_token = (monotonic() - started) / _tokens([len(middling)], min(orders, LEAST_ORDERS))
     n_texts, orders = within(list(map(len, encodings)), orders, seconds / a_token)
-    return encodings[:n_texts], orders
+    return list(encodings[:n_texts]), orders
 
 
 def within(lengths: Sequence[int], orders: int, tokens: float) -> tuple[int, int]:
