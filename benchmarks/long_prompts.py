@@ -183,6 +183,8 @@ def measure(name: str, package: str, method: str, lengths: Sequence[int], thread
     print(json.dumps({"ready": before}), flush=True)
     for length in lengths:
         text = prompt(model, length)
+        if device.startswith("cuda"):
+            torch.cuda.reset_peak_memory_stats()
         started = time.perf_counter()
         explain(text)
         seconds = time.perf_counter() - started

@@ -13,11 +13,14 @@ import tiny_models
 import torch
 from tiny_models import LONG, SHORT, tiny
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import whence
 from whence.methods import DECODED
 from whence.methods.question import TRIED_TOKENS
+from whence.models import batching, huggingface, stack
+from whence.models.shared_keys import FEW_TOKENS, CopiedKeys, copied_keys
 
 FAMILIES = ["gpt2", "llama", "qwen3", "gemma3", "opt"]
 FEW = {
@@ -212,3 +215,74 @@ def test_memory_grows_with_the_length_of_the_prompt_and_not_its_square(method: s
     assert long.largest < 2.2 * short.largest
     assert long.kept < 2.2 * short.kept
     assert held.kept > 1.5 * long.kept, "what is not computed again is held for all blocks"
+
+
+class Attended(TorchFunctionMode):
+    """What attention is asked for: how many heads, whether with a mask, whether causal, whether heads share keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[int, int, bool, bool, bool]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is nn.functional.scaled_dot_product_attention:
+            query, key, *_ = args
+            asked = (kwargs["attn_mask"] is not None, kwargs["is_causal"], bool(kwargs.get("enable_gqa")))
+            self.calls.append((query.shape[1], key.shape[1], *asked))
+        return func(*args, **kwargs)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen3", "opt"])
+@pytest.mark.parametrize("budget", [4_096, 8])
+def test_no_table_of_pairs_of_tokens_is_made_for_an_unpadded_prompt(family: str, budget: int) -> None:
+    """So that kernels which hold none may run."""
+    model = long_model(family)
+    with Attended() as attended:
+        whence.explain(model, LONG * 3, "gradient_x_input", response=SHORT, batch_tokens=budget)
+    assert attended.calls
+    assert {(masked, causal) for _, _, masked, causal, _ in attended.calls} == {(False, True)}
+
+
+@pytest.mark.parametrize("method", ["gradient_x_input", "attn_lrp", "held_still", "leave_one_out"])
+@pytest.mark.parametrize("budget", [4_096, 8])
+def test_heads_that_share_keys_get_copies_of_them_to_the_same_scores(
+    method: str, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU in float32 no kernel that holds no table takes shared keys; here as if this were one."""
+    model = long_model("llama")
+    asked: dict[str, Any] = {"response": SHORT, "batch_tokens": budget}
+    with Attended() as attended:
+        expected = whence.explain(model, LONG, method, **asked)
+    assert any(sharing for *_, sharing in attended.calls), "transformers leaves it to torch to share keys out"
+    for place in (huggingface, stack):
+        monkeypatch.setattr(place, "copied_keys", lambda device, length: CopiedKeys())
+    with Attended() as attended:
+        found = whence.explain(model, LONG, method, **asked)
+    assert all(heads == keys and not sharing for heads, keys, _, _, sharing in attended.calls)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5, atol=1e-6)
+
+
+def test_keys_are_copied_for_long_texts_on_a_gpu_unless_flash_attention_takes_them_shared() -> None:
+    gpu, cpu = torch.device("cuda"), torch.device("cpu")
+    assert isinstance(copied_keys(gpu, FEW_TOKENS + 1), CopiedKeys)
+    assert not isinstance(copied_keys(gpu, FEW_TOKENS), CopiedKeys)
+    assert not isinstance(copied_keys(cpu, 32_000), CopiedKeys)
+    for dtype in (torch.float32, torch.bfloat16):
+        q, k = torch.zeros(1, 4, 3, 8, dtype=dtype), torch.zeros(1, 2, 3, 8, dtype=dtype)
+        with Attended() as attended, CopiedKeys():
+            nn.functional.scaled_dot_product_attention(q, k, k, attn_mask=None, is_causal=True, enable_gqa=True)
+        half = dtype == torch.bfloat16
+        assert attended.calls == [(4, 2 if half else 4, False, True, half)]
+
+
+def test_a_long_text_is_computed_again_however_large_the_budget_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny("llama", "causal_lm")
+    whence.explain(model, LONG, "gradient_x_input")
+    counts = []
+    for long in (len(model.encode(LONG)), len(model.encode(LONG)) - 1):
+        monkeypatch.setattr(batching, "LONG_TEXT", long)
+        with Runs(model) as runs:
+            whence.explain(model, LONG, "gradient_x_input", batch_tokens=65_536)
+        counts.append(runs.count)
+    assert counts[1] - counts[0] == model.n_layers

@@ -59,6 +59,9 @@ RecipeName = Annotated[
     str, Option("--recipe", metavar="NAME", help="whence, sparing; diffmask: released, paper; shapley: quick.")
 ]
 Steps = Annotated[int | None, Option("--steps", metavar="N", min=1, help="Training steps.")]
+Minutes = Annotated[
+    float | None, Option("--minutes", metavar="N", min=0, help="End the training then, with the steps it has had.")
+]
 Margin = Annotated[float | None, Option("--margin", metavar="X", help="Of diffmask: how far the output may move.")]
 BatchSize = Annotated[int | None, Option("--batch-size", metavar="N", min=1, help="Of diffmask: texts per step.")]
 Settings = Annotated[list[str] | None, Option("--option", "-o", metavar="NAME=VALUE", help="A recipe's setting.")]
@@ -69,8 +72,8 @@ HeldOut = Annotated[
 
 def fit(
     data: DataName, out: Folder, model: ModelName = None, explainer: ExplainerName = "diffmask",
-    kind: KindName = None, recipe: RecipeName = "whence",
-    steps: Steps = None, margin: Margin = None, batch_size: BatchSize = None, option: Settings = None,
+    kind: KindName = None, recipe: RecipeName = "whence", steps: Steps = None, minutes: Minutes = None,
+    margin: Margin = None, batch_size: BatchSize = None, option: Settings = None,
     held_out: HeldOut = None, data_dir: DataDir = None, split: Split = None, limit: Limit = None,
     task: TaskName = None, revision: Revision = None, trust: Trust = False, as_json: Json = False, seed: Seed = 0,
     batch_tokens: BatchTokens = None, debug: Debug = False, response_column: ResponseColumn = None,
@@ -88,7 +91,7 @@ def fit(
         from whence.learned.checkpoint import free_folder
         from whence.models.responses import responding
 
-        given = {"kind": kind, "steps": steps, "margin": margin, "batch_size": batch_size}
+        given = {"kind": kind, "steps": steps, "minutes": minutes, "margin": margin, "batch_size": batch_size}
         settings = {name: value for name, value in given.items() if value is not None}
         probes = _probes(explainer, recipe, settings, parse_options(option or []))
         free_folder(out)
@@ -165,10 +168,13 @@ def _fit(
 
     if (out / CHECKPOINT).exists():
         say(f"note: going on with the fit begun in {out}")
+    if probes.recipe.minutes is not None:
+        say(f"note: training ends after {probes.recipe.minutes:g} minutes; what came out is judged then")
     try:
         with warnings.catch_warnings(record=True) as caught, bar as watch:
             warnings.simplefilter("always", WhenceWarning)
-            watched = None if watch is None else _saying_what_it_costs(watch, model.device.type)
+            limited = probes.recipe.minutes is not None
+            watched = watch if watch is None or limited else _saying_what_it_costs(watch, model.device.type)
             probes.fit(model, texts, folder=out, progress=False, watch=watched, **settings)
     except KeyboardInterrupt:
         from_there = "goes on from there" if (out / CHECKPOINT).exists() else "begins anew, as nothing was saved yet"
@@ -212,4 +218,5 @@ def _facts(probes: DiffMask | ShapleyProbes) -> dict[str, Any]:
         return {"kind": probes.kind, **shared, "margin": of_diffmask.margin, "results": results}
     of_shapley = probes.fitted_
     assert of_shapley is not None
-    return {"units": probes.recipe.units, **shared, "calibration": asdict(of_shapley.calibration)}
+    steps = of_shapley.steps
+    return {"units": probes.recipe.units, **shared, "steps": steps, "calibration": asdict(of_shapley.calibration)}

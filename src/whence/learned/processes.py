@@ -48,6 +48,14 @@ class Processes:
         self.add_up([votes])
         return bool(votes > 0)
 
+    def mean(self, number: float, device: torch.device) -> float:
+        """Over the processes, so that all of them go by the same."""
+        if self.number == 1:
+            return number
+        total = torch.tensor(number, device=device)
+        self.add_up([total])
+        return float(total) / self.number
+
     def wait(self) -> None:
         """Go on only when every process has come this far."""
         self._state.wait_for_everyone()

@@ -24,6 +24,8 @@ class Pace:
         warm_up: steps over which the learning rate rises; over the last `cool_down` share of steps it falls to zero.
         validations: how often to validate in all.
         patience: validations without progress after which the run cools down and ends; None: never early.
+        minutes: after which the run ends, if it has not had all its steps before: what a step takes says how many it
+            will have, and rises and falls of the learning rate go by these. None: it has all of them.
     """
 
     steps: int
@@ -33,6 +35,7 @@ class Pace:
     validations: int = 20
     patience: int | None = 5
     seed: int = 0
+    minutes: float | None = None
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
@@ -44,10 +47,13 @@ class Pace:
     def validate_every(self) -> int:
         return max(1, self.steps // self.validations)
 
-    @property
-    def n_cooling(self) -> int:
-        """Steps over which the learning rate falls."""
-        return round(self.cool_down * self.steps)
+    def n_cooling(self, last_step: int) -> int:
+        """Steps over which the learning rate falls, of so many."""
+        return round(self.cool_down * last_step)
+
+    def n_rising(self, last_step: int) -> int:
+        """Steps over which it rises: where time is limited, a tenth of all at most."""
+        return self.warm_up if self.minutes is None else min(self.warm_up, last_step // 10)
 
 
 def generator(seed: int, *purpose: int | str) -> torch.Generator:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
@@ -23,6 +23,7 @@ from whence.learned.checkpoint import Parts
 from whence.learned.processes import Processes
 from whence.learned.schedule import Batches, Pace, generator, learning_rate_share
 from whence.learned.texts import Texts, digest
+from whence.learned.time_limit import FEW, TimeLimit
 from whence.models.batching import batches, micro_batches, reads_padding
 from whence.models.fingerprint import first_difference
 from whence.models.inputs import Encoding, Inputs
@@ -101,14 +102,14 @@ class Training:
         self.processes.check_enough(min(pace.batch_size, len(texts.training)))
         self.owner = Owner.of(model)
         self.batches = Batches([len(encoding) for encoding in texts.training], pace.batch_size, pace.seed)
-        self.held_out = [
-            [texts.held_out[index] for index in batch] for batch in batches(model, texts.held_out, batch_tokens)
-        ]  # fmt: skip
+        self.limit = None if pace.minutes is None else TimeLimit(60 * pace.minutes)
+        self.batch_tokens = batch_tokens
         self.equal_lengths = reads_padding(model, texts.training)
         self.rates = [group["lr"] for group in learner.optimiser.param_groups]
         self.step = 0
         self.last_step = pace.steps
-        self.cooling_from = pace.steps - pace.n_cooling
+        self.cooling_from = pace.steps - pace.n_cooling(pace.steps)
+        self.stands_still = False  # whether validation did, so that the end is fixed
         self.seconds = 0.0
         self.history: list[dict[str, Any]] = []
 
@@ -124,13 +125,22 @@ class Training:
                 self._restore(path)
             else:
                 self.begin()
+            self._since = monotonic()
             while self.step < self.last_step:
-                started = monotonic()
                 self.train_step()
                 self.step += 1
-                if self.step % self.pace.validate_every == 0 or self.step == self.last_step:
+                took = self._took()
+                if self.limit is not None:
+                    self.limit.stepped(took)
+                    self._plan(self.limit)
+                if self._is_validation_due():
+                    if self.limit is not None and not self.limit.n_judged:
+                        self._time_a_validation(self.limit)
                     self._validate()
-                self.seconds += monotonic() - started
+                    took = self._took()
+                    if self.limit is not None:
+                        self.limit.validated(took, self.seconds)
+                        self._plan(self.limit)
                 if path is not None and rhythm.is_due():
                     self._write(path)
                     rhythm.written()
@@ -157,6 +167,30 @@ class Training:
             checkpoint.remove(folder)
         self.processes.wait()
 
+    def _took(self) -> float:
+        """The seconds since this was asked before, which count as spent."""
+        now = monotonic()
+        took = now - self._since
+        if self.limit is not None:
+            took = self.processes.mean(took, self.model.device)
+        self._since = now
+        self.seconds += took
+        return took
+
+    def _plan(self, limit: TimeLimit) -> None:
+        """The end moves to where the time will be over, and with it the fall of the learning rate."""
+        most = self.last_step if self.stands_still else self.pace.steps
+        self.last_step = limit.last_step(self.step, self.seconds, most)
+        if not self.stands_still:
+            self.cooling_from = self.last_step - self.pace.n_cooling(self.last_step)
+
+    def _is_validation_due(self) -> bool:
+        if self.step == self.last_step:
+            return True
+        if self.limit is not None:
+            return self.limit.is_validation_due(self.seconds)
+        return self.step % self.pace.validate_every == 0
+
     def begin(self) -> None:
         training = self.texts.training
         order = torch.randperm(len(training), generator=generator(self.pace.seed, "first texts")).tolist()
@@ -173,7 +207,7 @@ class Training:
                 f"training gave a number that is not finite at step {self.step}",
                 "lower learning_rate, or look for infinite weights in the model",
             )
-        share = learning_rate_share(self.step, self.pace.warm_up, self.cooling_from, self.last_step)
+        share = learning_rate_share(self.step, self.pace.n_rising(self.last_step), self.cooling_from, self.last_step)
         for group, rate in zip(self.learner.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * share
         self.learner.update(parts[0], means)
@@ -192,8 +226,19 @@ class Training:
             for rows in parts
         ]
 
+    def _time_a_validation(self, limit: TimeLimit) -> None:
+        few = self._held_out(FEW)
+        self.learner.validate(few)
+        limit.judge(sum(map(len, few)), self._took(), len(self.texts.held_out))
+
+    def _held_out(self, most: int) -> list[list[Encoding]]:
+        """Of the held-out texts so many, of all lengths, in batches."""
+        some = self.texts.held_out[:: -(-len(self.texts.held_out) // most)]
+        return [[some[index] for index in batch] for batch in batches(self.model, some, self.batch_tokens)]
+
     def _validate(self) -> None:
-        self.history.append({"step": self.step, **self.learner.validate(self.held_out)})
+        judged = len(self.texts.held_out) if self.limit is None else self.limit.n_judged
+        self.history.append({"step": self.step, **self.learner.validate(self._held_out(judged))})
         self._cool_on_a_plateau()
 
     def _cool_on_a_plateau(self) -> None:
@@ -203,15 +248,16 @@ class Training:
         so standing still proves nothing early on.
         """
         patience = self.pace.patience
-        if patience is None or self.step >= self.cooling_from or self.step < self.pace.steps // 2:
+        if patience is None or self.step >= self.cooling_from or self.step < self.last_step // 2:
             return
         if not self.learner.is_under_way(self.history[-1]):
             return
         merits = [self.learner.merit(each) for each in self.history]
         still = len(merits) > patience and max(merits[-patience:]) <= max(merits[:-patience]) + 1e-3
         if self.processes.any(still, self.model.device):
+            self.last_step = min(self.last_step, self.step + self.pace.n_cooling(self.last_step))
             self.cooling_from = self.step
-            self.last_step = min(self.last_step, self.step + self.pace.n_cooling)
+            self.stands_still = True
 
     @cached_property
     def _settings(self) -> dict[str, Any]:
@@ -225,8 +271,9 @@ class Training:
             "seed": self.pace.seed,
             "patience": self.pace.patience,
             "steps between validations": self.pace.validate_every,
+            **({} if self.pace.minutes is None else {"minutes": self.pace.minutes}),
             "texts": digest(self.texts.training),
-            "held-out texts": digest(encoding for batch in self.held_out for encoding in batch),
+            "held-out texts": digest(self.texts.held_out),
         }
 
     def _write(self, path: Path) -> None:
@@ -239,6 +286,8 @@ class Training:
             "model": self.owner.fingerprint,
         }
         state = {name: getattr(self, name) for name in CARRIED}
+        if self.limit is not None:
+            state |= {"limit": asdict(self.limit), "stands_still": self.stands_still}
         checkpoint.write(path, {**parts, **own}, {"settings": self._settings, "state": {**values, **state}})
 
     def _restore(self, path: Path) -> None:
@@ -251,7 +300,10 @@ class Training:
             self.learner.restore(parts, record["state"])
             for name in CARRIED:
                 setattr(self, name, record["state"][name])
-        except (KeyError, RuntimeError, ValueError) as error:
+            if self.limit is not None:
+                self.limit = TimeLimit(**record["state"]["limit"])
+                self.stands_still = record["state"]["stands_still"]
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise checkpoint.broken(path) from error
 
 

@@ -24,6 +24,7 @@ Within = Callable[[nn.Module], AbstractContextManager[Any]]
 """Of a model's module, the context in which a pass is run that is no ordinary one."""
 
 AT_ONCE = 1_024  # texts that a tokenizer gets: what it returns is larger than what is kept of it
+LONG_TEXT = 4_096  # tokens, whose graph is some 10 GB of a small decoder's 30 blocks
 SOME_PADDING = 8  # tokens: enough to be noticed, and soon read
 _READS_PADDING: WeakKeyDictionary[LayeredModel, bool] = WeakKeyDictionary()
 
@@ -130,11 +131,12 @@ def computed_again(
 ) -> AbstractContextManager[None]:
     """Inside, a pass for gradients over more tokens than the budget keeps the states between blocks, and no more.
 
-    That is the case of a text longer than the budget: no smaller batch is left to take. What happens inside a block is
-    computed again in the backward pass (`within`, where the pass is no ordinary one), for a third more time and the
-    same scores. So memory grows by some 34 numbers per feature and token, not per block as well.
+    That is the case of a text longer than the budget: no smaller batch is left to take; and of any text longer than
+    LONG_TEXT, however large a GPU is. What happens inside a block is computed again in the backward pass (`within`,
+    where the pass is no ordinary one), for a third more time and the same scores. So memory grows by some 34 numbers
+    per feature and token, not per block as well.
     """
-    if inputs.ids.numel() <= batch_tokens:
+    if inputs.ids.numel() <= batch_tokens and inputs.ids.shape[1] <= LONG_TEXT:
         return nullcontext()
     return model.stack.computing_again(partial(within, model.module) if within else nullcontext)
 
@@ -144,7 +146,8 @@ def usual_batch_tokens(model: LayeredModel) -> int:
     if model.device.type != "cuda":
         return 2_048
     free, _ = torch.cuda.mem_get_info(model.device)
-    return tokens_that_fit(free, model)
+    kept = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)  # of tensors now gone
+    return tokens_that_fit(free + kept, model)
 
 
 def tokens_that_fit(free_bytes: int, model: LayeredModel) -> int:

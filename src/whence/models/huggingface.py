@@ -19,6 +19,7 @@ from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, padding_of
 from whence.models.inputs import Inputs, KeysAndValues
 from whence.models.layered import LayeredModel
 from whence.models.own_thread import config_says, in_this_thread
+from whence.models.shared_keys import copied_keys
 from whence.models.stack import Stack
 from whence.models.vocabulary import VocabularyLabels
 from whence.tasks import TASKS
@@ -159,7 +160,11 @@ def tasks_of_class(name: str) -> list[str]:
 
 
 def _logits(model: PreTrainedModel, reading: Reading, inputs: Inputs) -> Float[Tensor, "batch *token label"]:
-    with vocabulary_read_at(model, inputs.read_at) as picked, _padding_known(model, inputs) as ids:
+    with (
+        vocabulary_read_at(model, inputs.read_at) as picked,
+        _padding_known(model, inputs) as ids,
+        copied_keys(ids.device, ids.shape[1]),
+    ):
         output = dict(model(**_arguments(model, inputs, ids)))
     if inputs.read_at is not None and "logits" in output:
         logits: Tensor = output["logits"] if picked else read_tokens(output["logits"], inputs.read_at)
@@ -209,8 +214,9 @@ def _may_remember(model: PreTrainedModel) -> bool:
 
 def _takes(model: PreTrainedModel, argument: str) -> bool:
     """Whether a model's forward has an argument of that name."""
-    forward, kind = model.forward, cast("Hashable", type(model))
-    is_of_its_class = getattr(forward, "__func__", None) is type(model).forward
+    forward = model.forward
+    kind: Any = type(model)
+    is_of_its_class = getattr(forward, "__func__", None) is kind.forward
     return argument in (_arguments_of_class(kind) if is_of_its_class else inspect.signature(forward).parameters)
 
 
@@ -224,7 +230,11 @@ def _keys_and_values(model: PreTrainedModel, inputs: Inputs) -> KeysAndValues:
     from transformers import DynamicCache
 
     cache: Any = DynamicCache()
-    with vocabulary_read_at(model, inputs.read_at), _padding_known(model, inputs) as ids:
+    with (
+        vocabulary_read_at(model, inputs.read_at),
+        _padding_known(model, inputs) as ids,
+        copied_keys(ids.device, ids.shape[1]),
+    ):
         model(**{**_arguments(model, inputs, ids), "use_cache": True, "past_key_values": cache})
     return tuple((layer.keys, layer.values) for layer in cache.layers)
 

@@ -23,6 +23,7 @@ from whence.models.batching import micro_batches, usual_batch_tokens
 from whence.models.deletion import Deletion
 from whence.models.inputs import Encoding, Ids, Prompt
 from whence.models.layered import LayeredModel
+from whence.models.shared_keys import copied_keys
 from whence.tasks.causal_lm import CausalLM
 from whence.tasks.response import Response
 
@@ -130,7 +131,12 @@ def _written_after(
         config.pad_token_id = 0  # stands only behind the end of a response, but a warning would be printed
     ids = torch.tensor([list(prompt) for prompt in prompts], device=model.device)
     devices = [model.device] if model.device.type == "cuda" else []
-    with model.held(), torch.inference_mode(), torch.random.fork_rng(devices=devices):
+    with (
+        model.held(),
+        torch.inference_mode(),
+        torch.random.fork_rng(devices=devices),
+        copied_keys(ids.device, ids.shape[1]),
+    ):
         torch.manual_seed(seed)
         found = module.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)
     ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]

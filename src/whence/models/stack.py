@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -28,6 +27,7 @@ from whence.errors import ModelError
 from whence.explanation import Layer
 from whence.models.own_thread import forwards_through, in_this_thread
 from whence.models.parts import parts_of, weights_of
+from whence.models.shared_keys import copied_keys
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -219,7 +219,12 @@ class Stack:
         def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
             if not torch.is_grad_enabled():
                 return forward(*args, **kwargs)
-            again = partial(forward, **kwargs)
+            state: Tensor = args[0] if args else kwargs[name]
+
+            def again(*args: Any) -> Any:  # in a thread of the backward pass: nothing around the first run is in force
+                with copied_keys(state.device, state.shape[1]):
+                    return forward(*args, **kwargs)
+
             return checkpoint(again, *args, use_reentrant=False, context_fn=lambda: (nullcontext(), _Anew(within)))
 
         with self._wrapped(run):

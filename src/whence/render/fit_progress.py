@@ -107,7 +107,8 @@ def _shares_view(probes: ShapleyProbes) -> RenderableType:
         table.add_row(*row)
     legend = (
         f"On {found.n_texts} held-out texts, beside a sampling of {found.orders} random orders, whose squared error "
-        f"is the least that shares can reach. Trained on {fitted.n_texts} texts in {fitted.seconds:.0f} s."
+        f"is the least that shares can reach. Trained on {fitted.n_texts} texts: {fitted.steps:,} steps in "
+        f"{fitted.seconds / 60:.1f} minutes."
     )
     return Group(
         Rule(Text(f"Shapley probes for {visible(fitted.model.id)}", style="bold"), style="dim"),

@@ -99,7 +99,10 @@ class DiffMask:
             max_new_tokens: how much the model writes at most, where it writes the responses.
         """
         recipe = self.recipe
-        pace = Pace(recipe.steps, recipe.batch_size, recipe.warm_up, recipe.cool_down, validations, patience, seed)
+        pace = Pace(
+            recipe.steps, recipe.batch_size, recipe.warm_up, recipe.cool_down, validations, patience, seed,
+            recipe.minutes,
+        )  # fmt: skip
         if batch_tokens is not None:
             at_least("batch_tokens", batch_tokens, 1)
         path = None if folder is None else free_folder(Path(folder))

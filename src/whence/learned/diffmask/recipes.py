@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from whence.errors import UnknownNameError, UsageError
+from whence.learned.time_limit import check_minutes
 from whence.probes.diffmask import Kind
 from whence.probes.networks import Form
 
@@ -45,6 +46,7 @@ class Recipe:
         multiplier: the Lagrange multipliers' first value; `multiplier_limit` is their largest.
         layers: how many layers have probes at most, the words and the last among them, evenly spread; None: all.
         warm_up: steps over which the learning rate rises; over the last `cool_down` share of steps it falls to zero.
+        minutes: after which training ends, whatever steps it has had; None: it has all of them.
     """
 
     probe: Form = "released_plain"
@@ -71,6 +73,7 @@ class Recipe:
     batch_size: int = 64
     steps: int = 2_500
     layers: int | None = None
+    minutes: float | None = None
 
     def changed(self, **changes: Any) -> Recipe:
         """The recipe with some settings changed; every value is checked."""
@@ -92,11 +95,14 @@ class Recipe:
                 raise UsageError(f"{name} must be above 0, got {getattr(recipe, name)!r}", "leave it out for the usual")
         if recipe.layers is not None and recipe.layers < 2:
             raise UsageError(f"layers must be at least 2, got {recipe.layers!r}", "leave it out for all")
+        check_minutes(recipe.minutes)
         return recipe
 
     def told(self) -> dict[str, Any]:
-        """The settings as they are written down; a run over all layers is told as it was before there were others."""
-        return {name: value for name, value in asdict(self).items() if name != "layers" or value is not None}
+        """The settings as they are written down; a run over all layers, or without a time limit, is told as it was
+        before there were others."""
+        added = ("layers", "minutes")
+        return {name: value for name, value in asdict(self).items() if name not in added or value is not None}
 
 
 def recipe_for(name: str, kind: Kind) -> Recipe:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 PAIRS = 16  # coalitions, and complements, on which values are judged beside the long run's
 DIRECTIONS = 32  # of the mean states of texts, at most
+LEAST_TEXTS, LEAST_ORDERS = 16, 4  # of a long run that is cut short to end in time
 UNUSUAL = 0.99  # the share of held-out texts that counts as like the training's
 
 
@@ -92,6 +94,40 @@ def check(
                 errors,
                 *(float(np.square(judged @ each.T - rest).mean()) for each in (learned, long_run)),
             )
+
+
+@torch.no_grad()
+def affordable(
+    model: LayeredModel, shares: ModelShares, encodings: Sequence[Encoding], orders: int, batch_tokens: int,
+    seconds: float,
+) -> tuple[list[Encoding], int]:  # fmt: skip
+    """The first of the texts, and as many orders, as a long run can have in this time.
+
+    A run of few orders on a text of middling length tells what a token takes.
+    """
+    middling = sorted(encodings, key=len)[len(encodings) // 2]
+    started = monotonic()
+    list(check(model, shares, [middling], min(orders, LEAST_ORDERS), 0, batch_tokens))
+    a_token = (monotonic() - started) / _tokens([len(middling)], min(orders, LEAST_ORDERS))
+    n_texts, orders = within(list(map(len, encodings)), orders, seconds / a_token)
+    return list(encodings[:n_texts]), orders
+
+
+def within(lengths: Sequence[int], orders: int, tokens: float) -> tuple[int, int]:
+    """How many of the texts and of the orders take so many tokens at most: halved in turn, but not below a least."""
+    least_texts, least_orders = min(len(lengths), LEAST_TEXTS), min(orders, LEAST_ORDERS)
+    n_texts = len(lengths)
+    while _tokens(lengths[:n_texts], orders) > tokens and (n_texts, orders) != (least_texts, least_orders):
+        if orders * least_texts > n_texts * least_orders:
+            orders = max(least_orders, orders // 2)
+        else:
+            n_texts = max(least_texts, n_texts // 2)
+    return n_texts, orders
+
+
+def _tokens(lengths: Sequence[int], orders: int) -> float:
+    """What a long run reads: for every order a coalition of each size, and those on which values are judged."""
+    return float(sum((orders * length + 2 * PAIRS) * length for length in lengths))
 
 
 def error_scale(checked: Sequence[Checked]) -> ErrorScale:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, overload
@@ -15,11 +15,12 @@ from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Explanation, Scale
 from whence.learned.checkpoint import free_folder
 from whence.learned.schedule import Pace, generator
-from whence.learned.shapley.calibration import calibrated, check, error_scale, familiar
+from whence.learned.shapley.calibration import affordable, calibrated, check, error_scale, familiar
 from whence.learned.shapley.fitted import Fitted, load, save
 from whence.learned.shapley.learner import ShapleyLearner
 from whence.learned.shapley.recipe import RECIPES, Recipe
 from whence.learned.texts import Texts, gather, several
+from whence.learned.time_limit import AFTERWARDS
 from whence.learned.training import Training
 from whence.methods.explain import explain
 from whence.methods.options import at_least
@@ -58,9 +59,10 @@ class ShapleyProbes:
     'probability'
 
     Args:
-        recipe: "whence" (for a GPU), "quick" (for a processor of few cores, at a lower quality that the fit states) or
-            "sparing" (for a deep decoder there, lower still).
-        changes: settings of the recipe to be changed, see `whence.learned.shapley.recipe`, such as units="word".
+        recipe: "whence" (for a GPU), "quick" (for a processor of few cores: within an hour, at a lower quality that the
+            fit states) or "sparing" (for a deep decoder there, lower still).
+        changes: settings of the recipe to be changed, see `whence.learned.shapley.recipe`, such as units="word" or
+            minutes=15.
     """
 
     def __init__(self, recipe: str = "whence", **changes: Any) -> None:
@@ -94,8 +96,8 @@ class ShapleyProbes:
             held_out: texts to validate and calibrate on; by default a tenth of the texts, at most 512.
             folder: where to save. A run that was killed goes on from the checkpoint there, to the same probes; a
                 finished one is not overwritten.
-            seed: makes the run repeatable.
-            validations: how often to validate in all.
+            seed: makes the run repeatable, unless the recipe limits its minutes.
+            validations: how often to validate in all; a run with a time limit goes by the clock.
             batch_tokens: tokens a forward pass of the model holds at most.
             progress: True shows a bar where standard error is a terminal, False nothing; a function is called with
                 (step, done, in all).
@@ -113,7 +115,7 @@ class ShapleyProbes:
         budget = batch_tokens or usual_batch_tokens(model)
         pace = Pace(
             recipe.steps, _texts_per_step(gathered, recipe), min(recipe.warm_up, recipe.steps), 1.0, validations, None,
-            seed,
+            seed, recipe.minutes,
         )  # fmt: skip
         with torch.inference_mode(False):
             network = _new_network(model, gathered.training[0], recipe, seed).to(model.device)
@@ -143,7 +145,7 @@ class ShapleyProbes:
         """A digest of what these probes are: their recipe and every number of their weights."""
         fitted = self._fitted()
         contents = fitted.shares.contents()
-        return digest([asdict(fitted.recipe), contents.config], contents.weights)
+        return digest([fitted.recipe.told(), contents.config], contents.weights)
 
     def save(self, folder: str | Path, dtype: torch.dtype | None = None) -> None:
         """Write config.json, model.safetensors and a card; `dtype` (float16, int8) stores weights in less precision."""
@@ -221,7 +223,10 @@ def _judged(
         known = familiar(model, [texts.training[index] for index in some], texts.held_out, batch_tokens)
         unset = ErrorScale(0.0, 0.0, 0.0, 0.0, 1.0)
         shares = ModelShares(network, recipe.units, scale, recipe.held_still > 0, unset, known, training.owner)
-        checked = list(check(model, shares, chosen, recipe.checked_orders, seed, batch_tokens))
+        orders = recipe.checked_orders
+        if recipe.minutes is not None:
+            chosen, orders = affordable(model, shares, chosen, orders, batch_tokens, 60 * recipe.minutes * AFTERWARDS)
+        checked = list(check(model, shares, chosen, orders, seed, batch_tokens))
     shuffled = torch.randperm(len(checked), generator=generator(seed, "halves")).tolist()
     half = (len(checked) + 1) // 2
     errors = error_scale([checked[index] for index in shuffled[:half]])
@@ -231,7 +236,7 @@ def _judged(
         recipe=recipe,
         seed=seed,
         n_texts=len(texts.training),
-        calibration=calibrated(rest, errors, recipe.checked_orders),
+        calibration=calibrated(rest, errors, orders),
         history=tuple(training.history),
         seconds=training.seconds,
         whence_version=version("whence"),

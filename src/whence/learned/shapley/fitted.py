@@ -32,6 +32,11 @@ class Fitted:
     whence_version: str
 
     @property
+    def steps(self) -> int:
+        """How many the training had: each ends with a validation."""
+        return int(self.history[-1]["step"])
+
+    @property
     def model(self) -> ModelRecord:
         return self.shares.owner.record
 
@@ -39,7 +44,7 @@ class Fitted:
 def save(fitted: Fitted, folder: Path, dtype: torch.dtype | None = None) -> None:
     """Write the folder; `dtype` stores the weights in less precision."""
     contents = fitted.shares.contents(
-        recipe=asdict(fitted.recipe),
+        recipe=fitted.recipe.told(),
         seed=fitted.seed,
         n_texts=fitted.n_texts,
         calibration=asdict(fitted.calibration),
@@ -90,8 +95,9 @@ probes = whence.ShapleyProbes.load("this folder")
 probes.explain(model, "a text")
 ```
 
-Trained on {fitted.n_texts} texts (seed {fitted.seed}, {fitted.seconds:.0f} s) with the settings in `config.json`. On
-{found.n_texts} held-out texts, beside a Shapley sampling of {found.orders} random orders:
+Trained on {fitted.n_texts} texts (seed {fitted.seed}, {fitted.steps:,} steps, {fitted.seconds / 60:.1f} minutes)
+with the settings in `config.json`. On {found.n_texts} held-out texts, beside a Shapley sampling of {found.orders}
+random orders:
 
 | | |
 |---|---|

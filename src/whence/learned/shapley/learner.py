@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -48,7 +48,7 @@ class ShapleyLearner:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"explainer": "shapley", "kind": None, **asdict(self.recipe)}
+        return {"explainer": "shapley", "kind": None, **self.recipe.told()}
 
     def begin(self, texts: Sequence[Encoding]) -> None:
         """Refuse a model that cannot be held still, or says nothing finite, before the first step."""

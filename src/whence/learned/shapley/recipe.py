@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, get_args
 
 from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Scale
+from whence.learned.time_limit import check_minutes
 from whence.units import UnitName
 
 
@@ -23,6 +24,8 @@ class Recipe:
         held_still: the weight of the second thing learnt, shares of the network held still; 0: Shapley values alone.
         pairs: coalitions drawn for each text of a step; as many complements come with them.
         step_tokens: tokens of the texts of a step, on average.
+        minutes: after which training ends, whatever steps it has had; judging what came out takes a sixth of that at
+            most beside it, on fewer texts and orders if need be. None: it has all its steps.
         checked_texts: held-out texts on which a long run of Shapley sampling shows how far off the values are; half
             of them set the error that answers state, the other half tell how often it holds.
         checked_orders: random orders of that run.
@@ -41,6 +44,7 @@ class Recipe:
     steps: int = 1_600
     checked_texts: int = 128
     checked_orders: int = 100
+    minutes: float | None = None
 
     def changed(self, **changes: Any) -> Recipe:
         """The recipe with some settings changed; every value is checked."""
@@ -62,15 +66,20 @@ class Recipe:
         for name in ("checked_texts", "checked_orders"):
             if not getattr(recipe, name) >= 2:
                 raise UsageError(f"{name} must be at least 2, got {getattr(recipe, name)!r}", "leave it out")
+        check_minutes(recipe.minutes)
         return recipe
+
+    def told(self) -> dict[str, Any]:
+        """The settings as they are written down; a run without a time limit is told as it was before there was one."""
+        return {name: value for name, value in asdict(self).items() if name != "minutes" or value is not None}
 
 
 RECIPES: dict[str, Recipe] = {
     "whence": Recipe(),
-    "quick": Recipe(pairs=4, step_tokens=1_600, steps=2_400, warm_up=200, checked_texts=64, checked_orders=40),
+    "quick": Recipe(pairs=4, step_tokens=400, steps=6_000, checked_texts=64, checked_orders=40, minutes=50),
     "sparing": Recipe(
         held_still=0.0, pairs=2, step_tokens=300, steps=1_500, warm_up=100, checked_texts=16, checked_orders=10
     ),
 }
-"""By name: "whence" for a GPU, "quick" for a processor of few cores, at a lower quality that the fit states, and
-"sparing" for a deep decoder on few cores, lower still and of Shapley values alone."""
+"""By name: "whence" for a GPU, "quick" for a processor of few cores, within an hour and at a lower quality that
+the fit states, and "sparing" for a deep decoder on few cores, lower still and of Shapley values alone."""
