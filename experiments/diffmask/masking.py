@@ -58,12 +58,12 @@ def mask_all(
             outputs = masked_outputs(model, fitted.probes, of_batches, fitted.recipe.special)
             for (rows, layer), output in zip(product(groups, range(shape[0])), outputs, strict=True):
                 compared = (output.original, output.changed, output.inputs.mask)
-                run.masked[layer, rows] = output.masked.numpy()
-                run.same[layer, rows] = model.reading.agreement(*compared).numpy()
-                run.moved[layer, rows] = model.reading.divergence(*compared).numpy()
+                run.masked[layer, rows] = output.masked.cpu().numpy()
+                run.same[layer, rows] = model.reading.agreement(*compared).cpu().numpy()
+                run.moved[layer, rows] = model.reading.divergence(*compared).cpu().numpy()
                 if output.changed.ndim == 2:
-                    whole[rows] = output.original.argmax(dim=-1).numpy()
-                    run.said[layer, rows] = output.changed.argmax(dim=-1).numpy()
+                    whole[rows] = output.original.argmax(dim=-1).cpu().numpy()
+                    run.said[layer, rows] = output.changed.argmax(dim=-1).cpu().numpy()
     return whole, found
 
 
