@@ -7,8 +7,8 @@ is already there is passed over, one that was killed goes on. Settings were chos
 for the learning rate of five-class hidden states (dev) and the model with gaps (all parts had been seen, see
 docs/diffmask.md).
 
-Runs of a real encoder (mpnet-sst5-0, mpnet-squad-0, ... in WORK) are made only when named with --only; a name may end in
-`*`. Their margin is `chosen` among the candidates fitted before, by what these did to held-out training texts.
+Runs of a real encoder (mpnet-sst5-0, mpnet-squad-0, ... in WORK) are made only when named with --only. Their margin is
+chosen among the candidates (`...-margin-0.01`) fitted before, by what these did to held-out training texts.
 """
 
 import argparse

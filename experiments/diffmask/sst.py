@@ -247,6 +247,12 @@ def embedded(name: str, examples: Sequence[Example]) -> dict[str, Any]:
     return report
 
 
+def embedded_models(data_dir: Path, limit: int | None) -> dict[str, Any]:
+    sentences = read("sst2", data_dir=data_dir, split="dev", limit=limit)
+    news = read("ag_news", data_dir=data_dir, split="test", limit=limit or TOPIC_TEXTS, seed=0)
+    return {"sentiment": embedded("sentiment", sentences), "topic": embedded("topic", news)}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = command.options(__doc__)
     parser.add_argument("--only", choices=[*FILES, "sentiment"], help="one file; else the first two and sentiment")
@@ -254,17 +260,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
     about = command.about("texts", args.threads, args.device)
-    for file in [args.only] if args.only in FILES else ["sst", "sst_gaps"] if args.only is None else []:
-        if file is not None:
-            started = time.process_time()
-            report = five_classes(FILES[file], args.data_dir, args.work, args.limit, args.device)
-            write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / f"{file}.json")
-    if args.only in (None, "sentiment"):
+    for file in [args.only] if args.only else ["sst", "sst_gaps", "sentiment"]:
         started = time.process_time()
-        sentences = read("sst2", data_dir=args.data_dir, split="dev", limit=args.limit)
-        news = read("ag_news", data_dir=args.data_dir, split="test", limit=args.limit or TOPIC_TEXTS, seed=0)
-        report = {"sentiment": embedded("sentiment", sentences), "topic": embedded("topic", news)}
-        write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / "sentiment.json")
+        if file == "sentiment":
+            report = embedded_models(args.data_dir, args.limit)
+        else:
+            report = five_classes(FILES[file], args.data_dir, args.work, args.limit, args.device)
+        write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / f"{file}.json")
 
 
 if __name__ == "__main__":
