@@ -4,7 +4,7 @@ python experiments/decoded_saliency/tables.py --data-dir DIR [--sets sst2 ag_new
     [--jobs N]
 
 Reads sst2.parquet and ag_news.parquet in DIR; writes SET-games.json into --out. Scores are kept in --cache, what became
-of the games beside it, so that a second run, and overlap.py, need not compute them again. Processes share the texts out.
+of the games beside it, so that a second run, and overlap.py, need not compute them again. Processes share the texts.
 
 With --model FOLDER (and --head FOLDER, where a masked language model of the same vocabulary is) one set is played on
 another model: --sets sst2 --model WORK/mpnet-sst2-0 --head WORK/mpnet-head --out FOLDER.

@@ -176,14 +176,14 @@ def masked_part(
     }
     for key, own in probes.items():
         report["runs"][key] = score_run(gold, whole, found[key], weights) | {"settings": settings_of(own)}
-    for kind in KINDS:
+    for kind in kinds_of(probes):
         mine = _seeds(kind, probes)
         scored = [report["runs"][key] for key in mine]
         report["recipes"][kind] = over_seeds(gold, whole, [found[key] for key in mine], scored, weights)
         report["recipes"][kind]["collapsed_seeds"] = [key for key in mine if report["runs"][key]["collapsed"]]
     agreements = {
         f"{kind}, {reading}": report["recipes"][kind][reading]["agreement"]["value"]
-        for kind in KINDS
+        for kind in report["recipes"]
         for reading in ("top", "mean")
     }
     return report | {"by_chance": lost_by_chance(model, encodings, gold, agreements)}, found
@@ -191,6 +191,11 @@ def masked_part(
 
 def _seeds(kind: str, probes: Mapping[str, Any]) -> list[str]:
     return [key for seed in SEEDS if (key := f"{kind}-{seed}") in probes]
+
+
+def kinds_of(probes: Mapping[str, Any]) -> list[str]:
+    """Kinds of which there are seeds: of a model's published settings alone there are none."""
+    return [kind for kind in KINDS if _seeds(kind, probes)]
 
 
 def five_classes(name: str, data_dir: Path, work: Path, limit: int | None, device: str) -> dict[str, Any]:
@@ -209,11 +214,11 @@ def five_classes(name: str, data_dir: Path, work: Path, limit: int | None, devic
     report["collapse"] = (
         f"at least {COLLAPSED} masked, agreement at most {NO_BETTER} above the commonest answer's share"
     )
-    report["stability"] = {kind: stability([found[key] for key in _seeds(kind, probes)]) for kind in KINDS}
+    report["stability"] = {kind: stability([found[key] for key in _seeds(kind, probes)]) for kind in kinds_of(probes)}
     report["test"], _ = masked_part(model, probes if name.startswith("mpnet") else _ours(probes), test)
     if not name.startswith("mpnet"):
         del report["test"]["runs"]  # the means are enough there
-    if plain:
+    if plain and kinds_of(probes):
         report["figures"] = sst_figures.numbers(model, {kind: probes[f"{kind}-0"] for kind in KINDS}, dev, data_dir)
     return report
 
