@@ -32,9 +32,10 @@ from model_package import fetch, pack, unpack
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+
 sys.path.append(str(HERE / "diffmask"))
 
-from fit_probes import REAL  # type: ignore[import-not-found]
+from fit_probes import REAL  # type: ignore[import-not-found]  # noqa: E402
 
 KINDS = ("hidden", "input")
 BATCH_TOKENS = 16_384
@@ -52,7 +53,8 @@ PARTS = ("sst", "squad", "decoded", "boards", "cost", "table2", "published")
 class Stage:
     """Commands that run side by side, the files that show that they are done, and the seconds expected on an H200.
 
-    `parts` are the questions for which the stage is needed; {data} and {work} in a command stand for the folders.
+    `parts` are the questions for which the stage is needed; {data}, {work} and {device} in a command stand for what is
+    given. `trial` makes it small.
     """
 
     parts: tuple[str, ...]
@@ -60,6 +62,7 @@ class Stage:
     commands: tuple[str, ...]
     done: tuple[str, ...]
     seconds: int
+    trial: str
 
 
 def stages() -> list[Stage]:
@@ -79,6 +82,7 @@ def tuning(parts: Sequence[str], runs: Sequence[tuple[str, int, str]], seconds: 
         ),
         tuple(f"mpnet-{task}-{seed}/results.json" for task, seed, _ in runs),
         seconds,
+        "--limit 24 --steps 2 --batch 4",
     )
 
 
@@ -86,13 +90,16 @@ def fitting(part: str, name: str, pattern: str, names: Sequence[str], jobs: int,
     """Sets of probes, some at a time: a GPU is shared, so that a pass of each holds but so many tokens."""
     command = f"experiments/diffmask/fit_probes.py --data-dir {{data}} --work {{work}} --only '{pattern}' --jobs {jobs}"
     done = tuple(f"probes/{each}/config.json" for each in names)
-    return Stage((part,), name, (f"{command} --batch-tokens {BATCH_TOKENS}",), done, seconds)
+    return Stage((part,), name, (f"{command} --batch-tokens {BATCH_TOKENS}",), done, seconds, "--limit 12 --jobs 1")
 
 
 def measuring(part: str, script: str, file: str, how: str, seconds: int) -> Stage:
-    command = f"experiments/diffmask/{script} --only {file} --data-dir {{data}} --work {{work}} --device cuda {how}"
+    command = (
+        f"experiments/diffmask/{script} --only {file} --data-dir {{data}} --work {{work}} --device {{device}} {how}"
+    )
+    trial = "--questions 4 --search-budget 20" if script == "squad.py" else "--limit 6"
     return Stage((part,), f"measure {file} ({part})", (f"{command} --out {{work}}/results/{part}",),
-                 (f"results/{part}/{file}.json",), seconds)  # fmt: skip
+                 (f"results/{part}/{file}.json",), seconds, trial)  # fmt: skip
 
 
 def sst_stages() -> list[Stage]:
@@ -130,66 +137,75 @@ def decoded_stages() -> list[Stage]:
         Stage(
             ("decoded", "boards"), "a masked-LM head on the frozen encoder",
             ("training/fit_head.py --pretrained {work}/mpnet --text {data}/corpus.txt.xz --out {work}/mpnet-head",),
-            ("mpnet-head/head.json",), 130,
+            ("mpnet-head/head.json",), 130, "--documents 40 --held-out 4 --steps 2 --batch 4 --window 32",
         ),
     ]  # fmt: skip
     only = " ".join(map(shlex.quote, CONTEST))
     for name, sample, seconds in (("sst2", 872, 600), ("ag_news", 500, 700)):
         how = f"--sets {name} --sample {sample} --model {{work}}/mpnet-{name}-0 --head {{work}}/mpnet-head"
-        how += " --data-dir {data} --cache {work}/scores --out {work}/results/decoded --device cuda --jobs 5"
+        how += " --data-dir {data} --cache {work}/scores --out {work}/results/decoded --device {device} --jobs 5"
         for script, made, its_seconds in (("tables.py", "games", seconds), ("overlap.py", "overlap", 60)):
             command = f"experiments/decoded_saliency/{script} {how} --only {only}"
             done = (f"results/decoded/{name}-{made}.json",)
-            found.append(Stage(("decoded",), f"decoded saliency, {made} of {name}", (command,), done, its_seconds))
+            trial = "--sample 4 --jobs 1 --only 'Decoded Grad-CAM' Grad-CAM 'ones decoded' 'gradient x input'"
+            told = f"decoded saliency, {made} of {name}"
+            found.append(Stage(("decoded",), told, (command,), done, its_seconds, trial))
     return found
 
 
 def board_stages() -> list[Stage]:
     found = []
     for board, fitted in (("sst2", "sentiment"), ("ag_news", "topic")):
-        model, folder = f"--model {{work}}/mpnet-{board}-0", f"one_pass-{board}"
-        fit = f"experiments/one_pass/fit.py {{run}} {model} --data-dir {{{{data}}}} --out {{{{work}}}}/{folder}"
-        fit = fit.replace("{work}/mpnet", "{{work}}/mpnet")
+        model = f"--model {{work}}/mpnet-{board}-0 --data-dir {{data}} --device {{device}}"
         runs = (f"{fitted}-0", f"{fitted}_diffmask-0")
-        commands = (fit.format(run=f"{runs[0]} --steps 1000"), fit.format(run=runs[1]))
-        done = tuple(f"{folder}/{run}/config.json" for run in runs)
-        found.append(Stage(("boards",), f"probes for the board of {board}", commands, done, 240))
+        found.append(
+            Stage(
+                ("boards",),
+                f"probes for the board of {board}",
+                tuple(f"experiments/one_pass/fit.py {run} --steps 1000 {model} --out {{work}}/{board}" for run in runs),
+                tuple(f"{board}/{run}/config.json" for run in runs),
+                240,
+                "--steps 2",
+            )
+        )
         command = f"experiments/scoreboard/run.py --board {board} --limit 200 {model} --head {{work}}/mpnet-head"
-        command += f" --probes {{work}}/{folder} --data-dir {{data}} --work {{work}}/boards --device cuda"
+        command += f" --probes {{work}}/{board} --work {{work}}/boards --results {{work}}/results/boards"
+        trial = "--limit 4 --methods random,gradient_x_input,decoded_grad_cam,one_pass,diffmask"
         done = (f"results/boards/{board}.run.json",)
-        command += " --results {work}/results/boards"
-        found.append(Stage(("boards",), f"the board of {board}", (command,), done, 500))
+        found.append(Stage(("boards",), f"the board of {board}", (command,), done, 500, trial))
     return found
 
 
 def other_stages() -> list[Stage]:
     table2 = "experiments/diffmask/table2.py --model {work}/mpnet-sst5-0 --data-dir {data} --budget 300000 --tune 60"
-    table2 += " --seeds 0 1 2 --device cuda --out {work}/results/table2/table2_mpnet.json --rows DiffMask"
+    table2 += " --seeds 0 1 2 --device {device} --out {work}/results/table2/table2_mpnet.json --rows DiffMask"
     table2 += " 'DiffMask, last step' 'REINFORCE, corrected' 'REINFORCE, corrected, last step'"
-    cost = "benchmarks/diffmask.py --model {work}/mpnet-sst5-0 --device cuda --sentences 2000"
+    cost = "benchmarks/diffmask.py --model {work}/mpnet-sst5-0 --device {device} --sentences 2000"
     cost += " --out {work}/results/diffmask-mpnet.json"
     paper, released = ([f"mpnet-sst5-0-{kind}-{recipe}" for kind in KINDS] for recipe in ("paper", "released"))
+    small = "--rounds 1 --repeats 1 --sentences 8 --batch-size 4"
+    few = "--limit 3 --steps 5 --budget 50 --tune 2"
+    forms = "the two published forms, all steps"
     return [
-        Stage(("cost",), "what fitting and explaining cost", (cost,), ("results/diffmask-mpnet.json",), 90),
-        Stage(("table2",), "Table 2, every short sentence", (table2,), ("results/table2/table2_mpnet.json",), 1_400),
-        fitting(
-            "published", "the two published forms, all steps", "mpnet-sst5-0-*-[pr]*", [*paper, *released], 4, 1_500
-        ),
+        Stage(("cost",), "what fitting and explaining cost", (cost,), ("results/diffmask-mpnet.json",), 90, small),
+        Stage(("table2",), "Table 2", (table2,), ("results/table2/table2_mpnet.json",), 1_400, few),
+        fitting("published", forms, "mpnet-sst5-0-*-[pr]*", [*paper, *released], 4, 1_500),
         measuring("published", "sst.py", "mpnet_sst_0", "", 60),
     ]
 
 
-def commands_of(stage: Stage, data: Path, work: Path) -> list[list[str]]:
-    return [shlex.split(each.format(data=data, work=work)) for each in stage.commands]
+def commands_of(stage: Stage, args: argparse.Namespace) -> list[list[str]]:
+    told = {"data": args.data_dir, "work": args.work, "device": args.device}
+    return [shlex.split(f"{each} {stage.trial if args.trial else ''}".format(**told)) for each in stage.commands]
 
 
 def is_done(stage: Stage, work: Path) -> bool:
     return all((work / name).exists() for name in stage.done)
 
 
-def go(wanted: Sequence[Stage], data: Path, work: Path, seconds: float) -> int:
+def go(wanted: Sequence[Stage], args: argparse.Namespace) -> int:
     """Run what is not done until the time is up; how many stages failed. One that failed does not stop the others."""
-    ends, failed = time.monotonic() + seconds, 0
+    work, ends, failed = args.work, time.monotonic() + args.seconds, 0
     (work / "logs").mkdir(parents=True, exist_ok=True)
     (work / "results").mkdir(exist_ok=True)
     for stage in wanted:
@@ -198,15 +214,15 @@ def go(wanted: Sequence[Stage], data: Path, work: Path, seconds: float) -> int:
             print(f"{'done' if is_done(stage, work) else 'no time left'}: {stage.name}", flush=True)
             continue
         started = time.monotonic()
-        codes = side_by_side(
-            commands_of(stage, data, work), work / "logs" / f"{stage.name.replace(' ', '_')}.log", left
-        )
+        log = work / "logs" / f"{stage.name.replace(' ', '_')}.log"
+        codes = side_by_side(commands_of(stage, args), log, left)
         took = round(time.monotonic() - started)
         said = "done" if is_done(stage, work) else "cut" if None in codes else f"FAILED {codes}"
         failed += said.startswith("FAILED")
         print(f"{said}: {stage.name}, {took} s of {stage.seconds} expected", flush=True)
         with (work / "results" / "stages.jsonl").open("a", encoding="utf-8") as file:
-            record = {"stage": stage.name, "said": said, "seconds": took, "commands": stage.commands}
+            record = {"stage": stage.name, "said": said, "seconds": took, "device": args.device, "trial": args.trial,
+                      "commands": stage.commands}  # fmt: skip
             file.write(json.dumps(record) + "\n")
     return failed
 
@@ -255,6 +271,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("WORK"))
     parser.add_argument("--parts", nargs="+", choices=PARTS)
     parser.add_argument("--seconds", type=float, default=560)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--trial", action="store_true", help="everything small: does it run?")
     args = parser.parse_args()
     if args.what in ("fetch", "pack", "unpack", "collect") and args.out is None:
         parser.error(f"{args.what} needs --out")
@@ -269,10 +287,11 @@ def main() -> None:
     else:
         wanted = [stage for stage in stages() if not {*stage.parts}.isdisjoint(args.parts or PARTS)]
         if args.what == "go":
-            sys.exit(1 if go(wanted, args.data_dir.resolve(), args.work.resolve(), args.seconds) else 0)
+            args.data_dir, args.work = args.data_dir.resolve(), args.work.resolve()
+            sys.exit(1 if go(wanted, args) else 0)
         for stage in wanted:
             print(f"# {', '.join(stage.parts)}: {stage.name} (about {stage.seconds} s)")
-            for command in commands_of(stage, args.data_dir, args.work):
+            for command in commands_of(stage, args):
                 print(f"python {shlex.join(command)}")
 
 

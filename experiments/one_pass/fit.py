@@ -60,6 +60,7 @@ def of_texts(name: str, model_name: str, given: argparse.Namespace) -> tuple[lis
 
 def main(given: argparse.Namespace) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
+    of_classifier = {"steps": given.steps} if given.steps else {}
     for run in given.runs:
         if (given.out / run / "config.json").exists():
             continue
@@ -74,12 +75,12 @@ def main(given: argparse.Namespace) -> None:
         settings: dict[str, Any] = {"held_out": aside, "seed": int(seed), "progress": False}
         view = responding(model) if responds else model
         if name.endswith("diffmask"):
-            masks = whence.DiffMask("input", **(MASKS if responds else {})).fit(view, training, **settings)
+            masks = whence.DiffMask("input", **(MASKS if responds else of_classifier)).fit(view, training, **settings)
             masks.save(given.out / run)
             assert masks.fitted_ is not None
             told: Any = masks.fitted_.results[-1]
         else:
-            recipe = RESPONSES if responds else DECODER if decoder else {"steps": given.steps} if given.steps else {}
+            recipe = RESPONSES if responds else DECODER if decoder else of_classifier
             probes = whence.ShapleyProbes(**recipe).fit(view, training, **settings)
             probes.save(given.out / run, dtype=torch.int8)
             assert probes.fitted_ is not None
@@ -93,6 +94,6 @@ if __name__ == "__main__":
     arguments.add_argument("--data-dir", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
     arguments.add_argument("--model", help="folder or hub id: the decoder's, or a classifier's")
-    arguments.add_argument("--steps", type=int, help="of a classifier's Shapley probes, if not the usual")
+    arguments.add_argument("--steps", type=int, help="of a classifier's probes, if not the usual")
     arguments.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     main(arguments.parse_args())
