@@ -110,7 +110,7 @@ def test_answers_are_judged_by_the_official_rules() -> None:
     assert answers.judged("The Stanford  University.", ["stanford university"]) == (1, 1)
     assert answers.judged("Stanford", ["Stanford University", "a school"]) == (0, pytest.approx(2 / 3))
     assert answers.judged("", ["Stanford"]) == (0, 0)
-    start, end = torch.full((1, 40), -1.0), torch.full((1, 40), -1.0)
+    start, end = torch.full((1, 40), -20.0), torch.full((1, 40), -20.0)
     allowed = torch.ones(1, 40, dtype=torch.bool)
     allowed[0, 0] = False
     start[0, 0], start[0, 2], end[0, 1], end[0, 35], end[0, 5] = 9, 3, 9, 8, 2

@@ -30,13 +30,14 @@ def about(over: str, threads: int, device: str = "cpu") -> dict[str, Any]:
         "intervals": f"95 %, bootstrap over {over}, 1,000 resamples",
         "hardware": f"cpu ({platform.machine()}), threads: {threads}"
         if device == "cpu"
-        else torch.cuda.get_device_name(device),
+        else f"{torch.cuda.get_device_name(device)}, matrices in TF32",
         "versions": {name: version(name) for name in ("whence", "torch", "transformers")},
     }
 
 
 def load(folder: Path, device: str) -> whence.LayeredModel:
-    """A fine-tuned model in full precision, where it is to be measured."""
+    """A fine-tuned model in full precision (on a GPU TF32), where it is to be measured."""
+    torch.set_float32_matmul_precision("highest" if device == "cpu" else "high")
     model = whence.load(folder, dtype=torch.float32)
     model.module.to(device)
     return model

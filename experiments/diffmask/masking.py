@@ -55,7 +55,7 @@ def mask_all(
             numbers = (np.zeros(shape), np.zeros(shape), np.zeros(shape), np.full(shape, -1))
             found[name] = run = Masked(fitted.probes.layers, *numbers, keep)
             of_batches = [[encodings[row] for row in group] for group in groups]
-            outputs = masked_outputs(model, fitted.probes, of_batches, fitted.recipe.special)
+            outputs = masked_outputs(model, fitted.probes.to(model.device), of_batches, fitted.recipe.special)
             for (rows, layer), output in zip(product(groups, range(shape[0])), outputs, strict=True):
                 compared = (output.original, output.changed, output.inputs.mask)
                 run.masked[layer, rows] = output.masked.cpu().numpy()
