@@ -39,6 +39,7 @@ from fit_probes import REAL  # type: ignore[import-not-found]  # noqa: E402
 
 KINDS = ("hidden", "input")
 BATCH_TOKENS = 16_384
+LEAST = 20.0  # seconds with which a stage is begun
 CONTEST = ("Decoded Grad-CAM", "Grad-CAM", "ones decoded", "shuffled head", "shuffled positions",
            "Simple (AllenNLP)", "Integrated (AllenNLP)", "GradxAct (ThermoStat)", "Integrated (ThermoStat)",
            "LIME (ThermoStat)", "Occlusion (ThermoStat)", "Shapley (ThermoStat)", "gradient x input", "IG (mask)",
@@ -210,7 +211,7 @@ def go(wanted: Sequence[Stage], args: argparse.Namespace) -> int:
     (work / "results").mkdir(exist_ok=True)
     for stage in wanted:
         left = ends - time.monotonic()
-        if is_done(stage, work) or left < 20:
+        if is_done(stage, work) or left < LEAST:
             print(f"{'done' if is_done(stage, work) else 'no time left'}: {stage.name}", flush=True)
             continue
         started = time.monotonic()

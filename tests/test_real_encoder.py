@@ -10,7 +10,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -91,7 +90,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_weights_travel_in_pieces_of_half_precision(encoder: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_weights_travel_in_pieces_of_half_precision(encoder: Path, tmp_path: Path) -> None:
     pieces = model_package.pack(encoder, tmp_path / "packed", megabytes=1)
     content = b"".join(piece.read_bytes() for piece in pieces)
     for number in range(2):  # as if they had been too many for one piece
@@ -127,13 +126,12 @@ def write_data(folder: Path) -> None:
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(questions), folder / "squad.parquet")
 
 
-def fine_tuned(task: str, encoder: Path, folder: Path, out: str, *options: str, timeout: float | None = None) -> str:
+def fine_tuned(task: str, encoder: Path, folder: Path, out: str, *options: str) -> None:
     command = [sys.executable, EXPERIMENTS / "diffmask" / "finetune.py", task, "--model", encoder, "--batch", "2",
                "--data-dir", folder, "--out", folder / out, *options]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment, timeout=timeout)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_a_reader_is_fine_tuned_and_loads(encoder: Path, tmp_path: Path) -> None:
@@ -165,11 +163,11 @@ def test_a_fine_tuning_that_was_stopped_ends_as_if_it_had_not_been(encoder: Path
     assert not (tmp_path / "cut" / "checkpoint.safetensors").exists()
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
     assert all(torch.equal(one[name], other[name]) for name in one)
-    assert "is there" in fine_tuned("sst5", encoder, tmp_path, "cut", *how)
 
 
-def test_stages_are_run_once_cut_in_time_and_told(tmp_path: Path) -> None:
+def test_stages_are_run_once_cut_in_time_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done is passed over, what fails does not stop the rest, and the clock stops what takes too long."""
+    monkeypatch.setattr(real_encoder, "LEAST", 0.0)
     finished = tmp_path / "made"
     script = f"import pathlib; pathlib.Path({str(finished)!r}).write_text('')"
 
@@ -178,7 +176,7 @@ def test_stages_are_run_once_cut_in_time_and_told(tmp_path: Path) -> None:
 
     wanted = [stage("fails", "raise SystemExit(3)", "never"), stage("makes", script, "made"),
               stage("sleeps", "import time; time.sleep(60)", "never")]  # fmt: skip
-    args = argparse.Namespace(data_dir=tmp_path, work=tmp_path, device="cpu", trial=False, seconds=24.0)
+    args = argparse.Namespace(data_dir=tmp_path, work=tmp_path, device="cpu", trial=False, seconds=5.0)
     assert real_encoder.go(wanted, args) == 1
     told = [json.loads(line) for line in (tmp_path / "results" / "stages.jsonl").read_text().splitlines()]
     assert [each["said"] for each in told] == ["FAILED [3]", "done", "cut"]
@@ -186,7 +184,7 @@ def test_stages_are_run_once_cut_in_time_and_told(tmp_path: Path) -> None:
     assert len((tmp_path / "results" / "stages.jsonl").read_text().splitlines()) == 3, "nothing was run again"
 
 
-def test_every_part_has_stages_and_every_command_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_part_has_stages_and_every_command_a_script() -> None:
     every = real_encoder.stages()
     assert {part for stage in every for part in stage.parts} == set(real_encoder.PARTS)
     assert len({name for stage in every for name in stage.done}) == sum(len(stage.done) for stage in every)
