@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 POINTS = 100
 READINGS = {"input": ("top", "inputs"), "hidden": ("mean", "hidden states")}
 WITHIN = -1.0  # points of macro-F1 that may be lost
+MASKED = 60.0  # percent of a reader's states, on average, while its answers stay
 GAMES: dict[str, tuple[int, Asks]] = {"revealing": (0, "> 0"), "hiding": (1, "< 0")}
 
 
@@ -60,6 +61,13 @@ def sst_claims(runs: Sequence[Mapping[str, Any]]) -> list[Claim]:
         said = f"SST: change in macro-F1, {there['masked']} % of {words} masked"
         claims.append(Claim(said, theirs, "at least", here, digits=1, signed=True))
         claims.append(Claim(f"{said}: within a point (asked)", WITHIN, "at least", here, digits=1, signed=True))
+        share = [POINTS * row["masked"]["value"] for row in rows]
+        ends = [POINTS * float(np.mean([row["masked"].get(key, row["masked"]["value"]) for row in rows]))
+                for key in ("low", "high")]  # fmt: skip
+        spread = float(np.std(share, ddof=1)) if len(share) > 1 else None
+        number = with_seeds(masked, min(ends[0], masked), max(ends[1], masked), spread, len(share), (0, 100))
+        here = Here(number, runs[0]["test"]["n_texts"], seeds, "test")
+        claims.append(Claim(f"SST: percent of {words} masked", there["masked"], "at least", here, digits=1))
         stable = [run["stability"][kind]["ddof_1_mean_of_sentences"] for run in runs if kind in run["stability"]]
         number = Interval(*(float(np.mean([each[key] for each in stable])) for key in ("value", "low", "high")))
         claims.append(
@@ -83,6 +91,11 @@ def squad_claims(found: Mapping[str, Any]) -> list[Claim]:
         number = with_seeds(value, low, high, float(np.std(each, ddof=1)) if len(each) > 1 else None, len(each), (0, 1))
         here = Here(number, found["n_texts"], len(each), "dev", note=note)
         claims.append(Claim(f"SQuAD: all layers keep the answer, {words}", paper.ANSWER_KEPT, "at least", here))
+        value, low, high = (
+            POINTS * float(np.mean([run["mean"]["masked"][key] for run in seeds])) for key in ("value", "low", "high")
+        )
+        here = Here(Interval(value, low, high), found["n_texts"], len(each), "dev")
+        claims.append(Claim(f"SQuAD: percent of {words} masked, mean of layers (asked)", MASKED, "at least", here, 1))
     return claims
 
 
