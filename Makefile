@@ -4,21 +4,28 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check check-pages docs notebooks bench clean
+.PHONY: demo test check lint types types-of-scripts check-pages docs notebooks bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 # One process more than there are cores: a fifth of the time tests wait, for browsers and for processes that they start.
+# Work is stolen, not dealt out: the tests of a file stay together, and what they share is made once.
 test: $(READY)
-	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
+	$(BIN)/python -m pytest --dist worksteal -n $$($(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 # One call of mypy per folder: scripts import their neighbours by flat names, and several folders have a figures.py.
 SCRIPTS := tests benchmarks training examples docs $(wildcard experiments/*/)
-check: $(READY) check-pages docs
+check: lint types types-of-scripts check-pages docs
+
+lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)
 	$(BIN)/mypy
+
+types-of-scripts: $(READY)
 	@for folder in $(SCRIPTS); do echo "mypy $$folder"; $(BIN)/mypy --config-file mypy-scripts.ini $$folder || exit 1; done
 
 # The scripts of the pages; the tool comes from the npm registry, and where it cannot come the check says so.

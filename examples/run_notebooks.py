@@ -18,7 +18,12 @@ def executed(path: Path, folder: Path = EXAMPLES) -> Any:
     """The notebook with the outputs of a fresh kernel that works in `folder`; a cell that fails is an error."""
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}, record_timing=False
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
+        record_timing=False,
+        coalesce_streams=True,  # on a busy machine what one cell prints arrives in pieces
     )
     silent = {"PYTHONWARNINGS": "ignore:IProgress not found", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     client.execute(env={**os.environ, **silent})

@@ -9,6 +9,7 @@ from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before any import of a Hugging Face package
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["OMP_NUM_THREADS"] = "1"  # of processes that tests start, too
 
 import shape_checks
 

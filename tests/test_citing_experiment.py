@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+import ready_processes
 import tiny_models
 from transformers import PreTrainedTokenizerFast
 
@@ -65,12 +64,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(script: str, *arguments: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", FOLDER / script, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = ready_processes.run(FOLDER / script, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

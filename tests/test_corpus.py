@@ -256,15 +256,6 @@ def test_parquet_keeps_its_numbers(folder: Path, tmp_path: Path) -> None:
 # the same, however it was made
 
 
-def test_several_processes_write_the_same_files(folder: Path, tmp_path: Path) -> None:
-    data = write_texts(tmp_path / "reviews.csv", 60, bad=13)
-    run(folder, data, tmp_path / "one")
-    reports: list[tuple[str, int, int]] = []
-    run(folder, data, tmp_path / "two", workers=2, progress=lambda *each: reports.append(each))
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")
-    assert reports[-1] == ("explained", 60, 60)
-
-
 def test_the_usual_method_does_not_depend_on_what_came_before(tmp_path: Path) -> None:
     """Probes remember what texts of a length are without any token; a shard may not profit from another's."""
     data = write_texts(tmp_path / "reviews.csv", 12)
@@ -276,14 +267,18 @@ def test_the_usual_method_does_not_depend_on_what_came_before(tmp_path: Path) ->
     assert whence.Corpus.open(tmp_path / "one").methods == ("one_pass",)
 
 
-def test_a_worker_that_is_killed_is_replaced(folder: Path, tmp_path: Path) -> None:
-    data = write_texts(tmp_path / "reviews.csv", 400)
+def test_several_processes_write_the_same_files_and_one_that_is_killed_is_replaced(
+    folder: Path, tmp_path: Path
+) -> None:
+    data = write_texts(tmp_path / "reviews.csv", 400, bad=13)
     run(folder, data, tmp_path / "one")
     killed: list[int] = []
+    reports: list[tuple[str, int, int]] = []
     said: list[str] = []
 
     def kill_one(step: str, done: int, total: int) -> None:
-        if len(killed) < 2:
+        reports.append((step, done, total))
+        if not killed:
             own = [int(line.split()[0]) for line in children() if "whence.corpus.worker" in line]
             os.kill(own[0], signal.SIGKILL)
             killed.append(own[0])
@@ -291,6 +286,7 @@ def test_a_worker_that_is_killed_is_replaced(folder: Path, tmp_path: Path) -> No
     run(folder, data, tmp_path / "two", workers=2, progress=kill_one, announce=said.append)
     assert any(line.startswith("a worker was lost (exit code -9)") for line in said)
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
+    assert reports[-1] == ("explained", 400, 400)
 
 
 def children() -> list[str]:
@@ -323,7 +319,7 @@ def test_a_run_that_was_killed_goes_on(folder: Path, tmp_path: Path) -> None:
     assert 4 <= len(finished) < 30
     assert not whence.Corpus.open(out).complete
     assert len(whence.Corpus.open(out)) == 20 * len(finished)
-    subprocess.run(command(folder, data, out), check=True, stderr=subprocess.DEVNULL)
+    run(folder, data, out, shard_texts=20, resume=True)
     assert {path: path.stat().st_mtime_ns for path in finished} == finished  # never computed twice
     assert digests(tmp_path / "one") == digests(out)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import ready_processes
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -57,12 +55,10 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = {"the": 49_000, "a": 48_000, "and": 48_500, "in": 47_000, "film": 3_000, "gorgeous": 20}
     frequencies = pyarrow.table({"token": list(words), "df_50k": list(words.values())})
     parquet.write_table(frequencies, data / "wikipedia_document_frequencies.parquet")
-    command = [
-        sys.executable, "-c", DRIVER, HERE, "--data-dir", data, "--out", work / "results", "--cache", work / "cache",
+    done = ready_processes.run(
+        DRIVER, HERE, "--data-dir", data, "--out", work / "results", "--cache", work / "cache",
         "--only", *PLAYED, work / "page.md",
-    ]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=environment)
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return work
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+import ready_processes
 import tiny_models
 import torch
 from sklearn.metrics import f1_score
@@ -235,9 +235,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, record in OTHERS.items():
         (results / "others" / f"{name}.json").write_text(json.dumps(record))
     (results / "sweep.json").write_text((HERE / "results" / "sweep.json").read_text())
-    command = [sys.executable, "-c", DRIVER, HERE, data, work, results, page]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=environment)
+    done = ready_processes.run(DRIVER, HERE, data, work, results, page)
     assert done.returncode == 0, done.stderr
     return {"results": results, "page": page}
 
@@ -373,9 +371,7 @@ def fine_tuned(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     ]
     rows = [{**tree, "split": split, "token_labels": [2]} for split in ("train", "dev", "test") for tree in trees]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "sst5_trees.parquet")
-    command = [sys.executable, HERE / "finetune.py", "sst5", "--data-dir", folder, "--out", folder / "model", *options]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment)
+    return ready_processes.run(HERE / "finetune.py", "sst5", "--data-dir", folder, "--out", folder / "model", *options)
 
 
 def test_a_model_is_fine_tuned_on_phrases_and_with_gaps(tmp_path: Path) -> None:

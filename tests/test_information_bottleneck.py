@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +158,9 @@ def test_every_head_alone_and_in_a_batch(head: str, method: str) -> None:
 @pytest.mark.parametrize("check", METHOD_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("method", ["information_bottleneck", "noise_tolerance"])
 def test_the_contract_holds_on_a_recurrent_net(method: str, check: Check) -> None:
-    check(method, tiny_models.tiny_plain("gru"))
+    descent = whence.METHODS[method]
+    few_steps = replace(descent, compute=functools.partial(descent.compute, steps=5))
+    check(few_steps, tiny_models.tiny_plain("gru"))
 
 
 def test_a_plain_number_keeps_its_value() -> None:

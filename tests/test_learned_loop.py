@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import ready_processes
 import tiny_models
 import torch
 from tiny_models import TEXTS, tiny
@@ -199,7 +198,7 @@ sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_learned_loop import killed_at
 killed_at(5, Path({str(folder)!r}))
 """
-    result = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    result = ready_processes.run(script)
     assert result.returncode == -signal.SIGKILL, result.stderr
     assert [file.name for file in folder.iterdir()] == [checkpoint.NAME]
     seen: list[int] = []

@@ -365,7 +365,7 @@ def test_a_lens_stands_with_the_explanations_of_its_text(decodable: whence.Layer
     with pytest.raises(whence.UsageError, match="a lens belongs to none of the explanations"):
         page(found[:1], lenses=[lens])
     with pytest.raises(whence.UsageError, match="nothing to show"):
-        page([], lenses=[lens, lens])
+        page([], lenses=[lens])
 
 
 def test_to_html_writes_what_it_returns(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 
 import whence
 from whence.cli import app
-from whence.corpus.overview import MOST_LISTED, overview
+from whence.corpus.overview import LEAST_TEXTS, MOST_LISTED, decisive_words, overview
 from whence.render.overview import named_rows, overview_page, page_data, texts_page
 
 assert folder  # a fixture
@@ -97,13 +98,26 @@ def test_driving_words_have_counts_intervals_and_examples(corpus: whence.Corpus)
                 assert each.example[1].lower() == each.word
                 assert each.example[1] in best["text"]
     for some in found.decisive.values():
-        assert all(each.texts > 1 and each.low is not None for each in some), "surely, from a single text"
+        assert all(each.texts >= LEAST_TEXTS and each.low is not None and each.low > 0 for each in some), "not surely"
     for some in found.frequent.values():
         assert [each.total for each in some] == sorted((each.total for each in some), reverse=True)
     mistaken = words[(words["label"] != words["prediction"]) & words["label"].notna()]
     for name, some in found.wrong.items():
         own = mistaken[mistaken["prediction"] == name]
         assert {each.word for each in some} <= set(own["word"].str.lower())
+
+
+def test_a_word_of_few_texts_or_of_either_sign_is_not_decisive() -> None:
+    rows = [
+        ("once", 1, 9.0, np.nan, np.nan),
+        ("four", LEAST_TEXTS - 1, 8.0, 7.0, 9.0),
+        ("unsure", 50, 7.0, -1.0, 15.0),
+        ("sure", LEAST_TEXTS, 3.0, 2.0, 4.0),
+        ("surer", 9, 2.9, 2.8, 3.0),
+    ]
+    frame = pandas.DataFrame(rows, columns=["word", "texts", "mean", "low", "high"])
+    frame = frame.assign(occurrences=frame["texts"], total=frame["texts"] * frame["mean"])
+    assert [each.word for each in decisive_words(frame)] == ["surer", "sure"]
 
 
 def test_texts_on_which_methods_disagree(corpus: whence.Corpus) -> None:

@@ -23,6 +23,7 @@ STOREYS = (
     ("errors", "progress", "units"),
     ("files", "results"),
     ("json_records",),
+    ("tokens",),
     ("explanation", "explanation_json"),
     ("store",),
     ("metrics",),

@@ -3,12 +3,12 @@ the records, and no table of numbers is without an n."""
 
 from __future__ import annotations
 
+import argparse
 import json
-import os
 import re
+import runpy
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,25 +161,32 @@ def test_the_walk_finds_a_table_without_n() -> None:
     assert not lacks_n(Table("Agreement:", ["layer", "n", "agreement"], [["1", "872", "0.94"]]))
 
 
-# a script is run until it has parsed its options
-PARSER = """
-import argparse, json, runpy, sys
-from pathlib import Path
-class Parsed(Exception):
-    pass
-original = argparse.ArgumentParser.parse_args
-def parse(self, args=None, namespace=None):
-    raise Parsed(vars(original(self, args, namespace)))
-argparse.ArgumentParser.parse_args = parse
-found = []
-for script, *given in json.loads(sys.stdin.read()):
-    sys.argv, sys.path[:1] = [script, *given], [str(Path(script).parent)]
-    try:
-        runpy.run_path(script, run_name="__main__")
-    except Parsed as parsed:
-        found.append({"script": Path(script).stem, **parsed.args[0]})
-print(json.dumps(found, default=str))
-"""
+class ParsedError(Exception):
+    """What a script is stopped with once it has read its options."""
+
+
+def run_script(script: Path, *given: str, name: str = "__main__") -> dict[str, Any]:
+    """Runs it here, where torch is there already, and gives what it defines.
+
+    Scripts import their neighbours by flat names, which several folders have: none of them may know another's.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [str(script), *given])
+        patch.setattr(sys, "path", [str(script.parent), *sys.path])
+        for neighbour in flat_modules():
+            patch.delitem(sys.modules, neighbour)
+        try:
+            return runpy.run_path(str(script), run_name=name)
+        finally:
+            for neighbour in flat_modules():
+                del sys.modules[neighbour]
+
+
+def flat_modules() -> list[str]:
+    """The modules known by now that are files of experiments, training or benchmarks."""
+    files = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+    ours = (EXPERIMENTS, ROOT / "training", ROOT / "benchmarks")
+    return [name for name, file in files.items() if file and any(map(Path(file).is_relative_to, ours))]
 
 
 def commands_in(text: str) -> list[list[str]]:
@@ -189,19 +196,19 @@ def commands_in(text: str) -> list[list[str]]:
 
 def parsed(commands: list[list[str]]) -> list[dict[str, Any]]:
     """The options of each command as its own script reads them; of one that needs gensim, none."""
-    known = [command for command in commands if "word_vectors" not in command[0]]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", PARSER],
-        input=json.dumps(known),
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    assert len(found) == len(known)
+    parse = argparse.ArgumentParser.parse_args
+
+    def stop(self: argparse.ArgumentParser, *given: Any) -> None:
+        raise ParsedError(vars(parse(self, *given)))
+
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(argparse.ArgumentParser, "parse_args", stop)
+        for script, *given in (command for command in commands if "word_vectors" not in command[0]):
+            with pytest.raises(ParsedError) as stopped:
+                run_script(ROOT / script, *given)
+            options = json.loads(json.dumps(stopped.value.args[0], default=str))
+            found.append({"script": Path(script).stem, **options})
     return found
 
 
@@ -235,11 +242,7 @@ def test_the_commands_of_diffmask_are_those_of_its_records() -> None:
 
 
 def test_the_probes_are_fitted_as_their_records_say() -> None:
-    program = "import json, fit_probes; print(json.dumps({k: (v[3], v[5], v[6]) for k, v in fit_probes.RUNS.items()}))"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(EXPERIMENTS / "diffmask")])}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    runs = json.loads(done.stdout.splitlines()[-1])
+    runs = run_script(EXPERIMENTS / "diffmask" / "fit_probes.py", name="fit_probes")["RUNS"]
     recorded = {f"sst5-{key}": run for key, run in record("diffmask", "sst")["runs"].items()}
     recorded |= {f"sst5-gaps-{key}": run for key, run in record("diffmask", "sst_gaps")["runs"].items()}
     embedded = record("diffmask", "sentiment")
@@ -247,7 +250,7 @@ def test_the_probes_are_fitted_as_their_records_say() -> None:
         recorded[f"squad-{kind}"] = record("diffmask", "squad")[kind]
         recorded |= {f"{name}-{kind}": embedded[name][kind] for name in ("sentiment", "topic")}
     assert set(recorded) == set(runs)
-    for name, (kind, seed, changes) in runs.items():
+    for name, (_, _, _, kind, _, seed, changes) in runs.items():
         settings = recorded[name]["settings"]
         assert (settings["kind"], settings["seed"]) == (kind, seed), name
         for option, value in changes.items():
@@ -305,10 +308,7 @@ def test_a_page_is_what_its_script_writes(page: str, tmp_path: Path) -> None:
     shutil.copy(ROOT / "README.md", tmp_path)  # of which one writes a table
     for drawn in (DOCS / "figures" / page).glob("toy-*.png"):  # by the run itself, not by the page's script
         shutil.copy(drawn, figures)
-    command = [sys.executable, str(EXPERIMENTS / WRITERS[page]), "--out", str(pages / f"{page}.md")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
+    run_script(EXPERIMENTS / WRITERS[page], "--out", str(pages / f"{page}.md"))
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == (ROOT / "README.md").read_text(encoding="utf-8")
     written = {path.name: path.read_text(encoding="utf-8") for path in pages.glob("*.md")}
     assert len(written) == 1 + (page in PAPERS)

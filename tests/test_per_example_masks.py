@@ -197,15 +197,15 @@ def test_every_task_has_masks(head: str) -> None:
 
 
 def few_steps_of_diffmask(question: Question) -> Scores:
-    return diffmask_per_text(question, steps=30, rate=0.3, margin=1e-3)
+    return diffmask_per_text(question, steps=12, rate=0.3, margin=1e-3)
 
 
 def few_steps_of_reinforce(question: Question) -> Scores:
-    return reinforce_per_text(question, steps=30, rate=0.3, margin=1e-3)
+    return reinforce_per_text(question, steps=12, rate=0.3, margin=1e-3)
 
 
 def few_steps_with_a_baseline(question: Question) -> Scores:
-    return diffmask_per_text(question, steps=30, rate=0.3, margin=1e-3, learn_baseline=True, choose="last")
+    return diffmask_per_text(question, steps=12, rate=0.3, margin=1e-3, learn_baseline=True, choose="last")
 
 
 @pytest.mark.parametrize("check", testing.METHOD_CHECKS, ids=lambda check: check.__name__)

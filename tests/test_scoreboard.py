@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import ready_processes
 import tiny_models
 import torch
 from tiny_models import TEXTS as TINY_TEXTS
@@ -622,7 +621,7 @@ evaluate(weighted_words(), TEXTS, methods=["gradient_x_input", "leave_one_out"],
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = KILLED.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert ready_processes.run(code).returncode == -9
     assert not (tmp_path / "scoreboard.json").exists()
     monkeypatch.setattr("whence.scoreboard.trial.CHUNK", 4)
     settings: dict[str, Any] = {"methods": ["gradient_x_input", "leave_one_out"], "layer": "embeddings",

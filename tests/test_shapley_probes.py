@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from math import comb
@@ -15,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ready_processes
 import tiny_models
 import torch
 import weighted_words
@@ -335,7 +334,7 @@ sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_shapley_probes import killed_at
 killed_at(4, Path({str(folder)!r}))
 """
-    result = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    result = ready_processes.run(script)
     assert result.returncode == -signal.SIGKILL, result.stderr
     seen: list[int] = []
     resumed = quick_shares(

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import BrokenExecutor
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import ready_processes
 import torch
 
 from whence.attention.documents import Documents
@@ -174,8 +174,7 @@ def made(n, seed):
 
 
 def run(name, *arguments):
-    command = [sys.executable, str(ROOT / "experiments" / "sparse_attention" / f"{name}.py"), *map(str, arguments)]
-    finished = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    finished = ready_processes.run(ROOT / "experiments" / "sparse_attention" / f"{name}.py", *arguments)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
 

@@ -1,14 +1,12 @@
 """The training scripts, end to end at toy size: they learn, and what they write loads."""
 
 import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import ready_processes
 import torch
 from transformers import AutoTokenizer, BertForMaskedLM, BertForSequenceClassification
 
@@ -19,9 +17,7 @@ THINGS, PRAISE, BLAME = ["film", "food", "book"], ["good", "great", "lovely", "f
 
 
 def run(script, *arguments):
-    command = [sys.executable, str(TRAINING / script), *map(str, arguments)]
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # toy matrices: more threads only wait for each other
-    finished = subprocess.run(command, capture_output=True, text=True, env=one_thread)
+    finished = ready_processes.run(TRAINING / script, *arguments)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
 

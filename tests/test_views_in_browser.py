@@ -104,7 +104,10 @@ def test_words_are_explained_where_they_are_pointed_at_and_reached_by_keys(
     terms.last.hover()
     assert tab.is_visible("#meaning")
     used = set(tab.eval_on_selector_all(".term", "all => all.map(each => each.dataset.term)"))
-    assert used <= set(tab.evaluate("Object.keys(data.glossary)"))
+    known = tab.evaluate("Object.keys(data.glossary)")
+    assert used <= set(known)
+    tab.click("#words summary")
+    assert tab.locator("#glossary:visible dt").all_text_contents() == known
 
 
 def test_a_lens_begins_with_the_answer_and_its_line(show: Open, pages: dict[str, str]) -> None:

@@ -99,43 +99,33 @@ def bare() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=_byte_level([]), model_input_names=["input_ids", "attention_mask"])
 
 
-@functools.cache
-def metaspace() -> PreTrainedTokenizerFast:
-    """As Llama's: pieces that carry the space before them, <s> in front, padding but no mask."""
+def _spaced(single: str, pair: str, **mark: str) -> PreTrainedTokenizerFast:
+    """Pieces that carry the space before them, one mark with each text, padding but no mask."""
+    [edge] = mark.values()
     pieces = [*(f"▁{word}" for word in WORDS), *PIECES, *MARKS, *LETTERS, "▁"]
     scores = [(piece, -1.0 - 0.01 * i) for i, piece in enumerate(dict.fromkeys(pieces))]
-    vocabulary = [("<pad>", 0.0), ("<s>", 0.0), ("<unk>", 0.0), *scores]
-    backend = Tokenizer(models.Unigram(vocabulary, unk_id=2))
+    backend = Tokenizer(models.Unigram([("<pad>", 0.0), (edge, 0.0), ("<unk>", 0.0), *scores], unk_id=2))
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
-    backend.post_processor = processors.TemplateProcessing(
-        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
-    )
+    backend.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=[(edge, 1)])
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
-        bos_token="<s>",
         unk_token="<unk>",
         pad_token="<pad>",
         model_input_names=["input_ids", "attention_mask"],
+        **mark,
     )
+
+
+@functools.cache
+def metaspace() -> PreTrainedTokenizerFast:
+    """As Llama's: <s> in front."""
+    return _spaced("<s> $A", "<s> $A <s> $B", bos_token="<s>")
 
 
 @functools.cache
 def sentences() -> PreTrainedTokenizerFast:
-    """As T5's and Marian's: pieces that carry the space before them, </s> behind, padding but no mask."""
-    pieces = [*(f"▁{word}" for word in WORDS), *PIECES, *MARKS, *LETTERS, "▁"]
-    scores = [(piece, -1.0 - 0.01 * i) for i, piece in enumerate(dict.fromkeys(pieces))]
-    backend = Tokenizer(models.Unigram([("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *scores], unk_id=2))
-    backend.pre_tokenizer = pre_tokenizers.Metaspace()
-    backend.post_processor = processors.TemplateProcessing(
-        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        eos_token="</s>",
-        unk_token="<unk>",
-        pad_token="<pad>",
-        model_input_names=["input_ids", "attention_mask"],
-    )
+    """As T5's and Marian's: </s> behind."""
+    return _spaced("$A </s>", "$A </s> $B </s>", eos_token="</s>")
 
 
 TOKENIZERS = {

@@ -102,6 +102,7 @@ def of_run(facts: Record) -> Iterator[str]:
         yield from paragraph(
             f"{facts['model']}, answers written greedily up to {facts['longest_answer']} tokens, seed {facts['seed']}; "
             f"{facts['device']}, Python {facts['python']}, {versions}. SQuAD 1.1 (CC BY-SA), {facts['split']} split."
+            + (f" By hand: {facts['by_hand']}." if "by_hand" in facts else "")
         )
 
 

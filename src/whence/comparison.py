@@ -11,6 +11,7 @@ import numpy as np
 
 from whence.errors import InputError, UnknownNameError, UsageError
 from whence.explanation import Explanation, Scale
+from whence.files import written
 from whence.json_records import anything, load_json, of_schema, plain, save_json, several
 from whence.methods.explain import explain
 from whence.methods.names import method_named
@@ -19,7 +20,7 @@ from whence.metrics.rank_correlation import kendall_tau
 from whence.models.batching import Text
 from whence.models.layered import LayeredModel, Layers
 from whence.progress import Progress, reporter
-from whence.results import Results
+from whence.results import Results, Shown
 from whence.targets import Target
 from whence.units import Units
 
@@ -32,7 +33,7 @@ SCHEMA = "whence.comparison/1"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """What several methods say of one text, an explanation per method in the order in which they were asked.
 
     >>> import whence
@@ -120,24 +121,9 @@ class Comparison:
 
     def to_html(self, path: str | Path | None = None) -> str:
         """The comparison as one self-contained page, returned and, if a path is given, written there."""
-        from whence.files import write_whole
         from whence.render.page import page
 
-        content = page(self.explanations)
-        if path is not None:
-            write_whole(content, path)
-        return content
-
-    def show(self, path: str | Path | None = None) -> None:
-        """Open the whole page; with a path it is written there, and a notebook links to it."""
-        from whence.render.notebook import show
-
-        show(self, path)
-
-    def _repr_html_(self) -> str:
-        from whence.render.notebook import compact
-
-        return compact(self)
+        return written(page(self.explanations), path)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.terminal import comparison_view

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from whence.errors import UnknownNameError, UsageError
+from whence.files import written
+from whence.results import Shown
+from whence.tokens import Token as Token
 from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
@@ -43,19 +46,6 @@ def layer_of_file(name: Any) -> Any:
 
 Scale = Literal["logit", "probability", "log_probability"]
 """In which unit a target is measured."""
-
-
-@dataclass(frozen=True)
-class Token:
-    """A piece of the text as the tokenizer cut it; `start` and `end` are characters of the user's own text."""
-
-    text: str
-    id: int
-    start: int
-    end: int
-    segment: int = 0
-    special: bool = False
-    word: int | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +164,7 @@ class Cost:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Shown):
     """Scores of tokens at layers, and everything needed to read and repeat them.
 
     `scores[i, j]` is the score of `tokens[j]` at `layers[i]`. `standard_errors` has the same shape where a method
@@ -195,7 +185,7 @@ class Explanation:
 
     text: str
     pair: str | None
-    tokens: tuple[Token, ...]
+    tokens: Sequence[Token]
     layers: tuple[Layer, ...]
     scores: Float[np.ndarray, "layer token"]
     meaning: Meaning
@@ -406,24 +396,9 @@ class Explanation:
 
         For several explanations in one page, see `whence.render.page.page`.
         """
-        from whence.files import write_whole
         from whence.render.page import page
 
-        content = page([self])
-        if path is not None:
-            write_whole(content, path)
-        return content
-
-    def show(self, path: str | Path | None = None) -> None:
-        """Open the whole page; with a path it is written there, and a notebook links to it."""
-        from whence.render.notebook import show
-
-        show(self, path)
-
-    def _repr_html_(self) -> str:
-        from whence.render.notebook import compact
-
-        return compact(self)
+        return written(page([self]), path)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.terminal import explanation_view

@@ -17,7 +17,6 @@ from whence.explanation import (
     OutputScores,
     Prediction,
     Scale,
-    Token,
     Unit,
     UnitScores,
     layer_of_file,
@@ -42,6 +41,7 @@ from whence.json_records import (
     text,
     whole,
 )
+from whence.tokens import Token, Tokens
 
 SCHEMA = "whence.explanation/2"
 _SCHEMA_OF_BEFORE = "whence.explanation/1"  # without outputs
@@ -49,12 +49,13 @@ _ADVICE = "give a file that Explanation.save wrote"
 
 
 def to_dict(explanation: Explanation) -> dict[str, Any]:
-    return {"schema": SCHEMA, **plain(explanation)}
+    found = {"schema": SCHEMA, **plain({**vars(explanation), "tokens": ()})}
+    return {**found, "tokens": Tokens.of(explanation.tokens).rows()}
 
 
 def to_json(explanation: Explanation) -> str:
     """What `to_dict` gives, as a line of ASCII."""
-    return encoded({"schema": SCHEMA, **vars(explanation)})
+    return encoded({"schema": SCHEMA, **vars(explanation), "tokens": Tokens.of(explanation.tokens).rows()})
 
 
 def from_dict(data: Mapping[str, Any]) -> Explanation:

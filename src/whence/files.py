@@ -37,6 +37,13 @@ def write_whole(content: str, path: str | Path) -> None:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror}", "choose another file") from error
 
 
+def written(content: str, path: str | Path | None) -> str:
+    """The content itself, written to a text file if a path is given."""
+    if path is not None:
+        write_whole(content, path)
+    return content
+
+
 def write_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str]) -> None:
     """Write a safetensors file; one already there is replaced only once the new one is on the disk."""
     from safetensors.torch import save

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,15 @@ def plain(value: Any, *, nan_as_null: bool = False) -> Any:
     >>> plain({1: (np.arange(2), float("nan"))}, nan_as_null=True)
     {'1': [[0, 1], None]}
     """
+    if isinstance(value, (str, bool, int, type(None))):
+        return value
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if is_dataclass(value) and not isinstance(value, type):
-        value = {field.name: getattr(value, field.name) for field in fields(value)}
+        value = _fields(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item, nan_as_null=nan_as_null) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, Sequence):
         return [plain(item, nan_as_null=nan_as_null) for item in value]
     if nan_as_null and isinstance(value, float) and not math.isfinite(value):
         return None
@@ -53,10 +56,22 @@ def _json_type(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
+        return _fields(value)
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    kind: Any = type(value)
+    return {name: getattr(value, name) for name in _names_of(kind)}
+
+
+@cache
+def _names_of(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def parse_json(content: str) -> Any:

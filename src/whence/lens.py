@@ -14,6 +14,7 @@ from torch import Tensor
 
 from whence.errors import InputError, NonFiniteError, UsageError, WhenceWarning, warn_of_old_name
 from whence.explanation import Layer, ModelRecord, Token
+from whence.files import written
 from whence.json_records import load_json, plain, save_json
 from whence.lens_answer import LensAnswer, answer_of, place_of
 from whence.lens_response import WrittenByLayer, settled_layers
@@ -31,7 +32,7 @@ from whence.models.responses import (
     is_ids_or_messages,
 )
 from whence.models.vocabulary import VocabularyLabels
-from whence.results import Results
+from whence.results import Results, Shown
 
 if TYPE_CHECKING:
     import pandas
@@ -42,7 +43,7 @@ SCHEMA = "whence.lens/1"
 
 
 @dataclass(frozen=True, eq=False)
-class Lens:
+class Lens(Shown):
     """What a head reads off the states of a text.
 
     `words[i][j]` are the tokens that the head finds likeliest in the state of `tokens[j]` at `layers[i]`, likeliest
@@ -158,24 +159,9 @@ class Lens:
 
     def to_html(self, path: str | Path | None = None) -> str:
         """The lens as one self-contained page, returned and, if a path is given, written there."""
-        from whence.files import write_whole
         from whence.render.lens_page import lens_page
 
-        content = lens_page(self)
-        if path is not None:
-            write_whole(content, path)
-        return content
-
-    def show(self, path: str | Path | None = None) -> None:
-        """Open the whole page; with a path it is written there, and a notebook links to it."""
-        from whence.render.notebook import show
-
-        show(self, path)
-
-    def _repr_html_(self) -> str:
-        from whence.render.notebook import compact
-
-        return compact(self)
+        return written(lens_page(self), path)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Lens:

@@ -53,6 +53,24 @@ def word_of(start: int, end: int, text: str, spans: list[tuple[int, int]]) -> in
     return None
 
 
+def words_of(pieces: Sequence[Span], text: str) -> list[int | None]:
+    """`word_of` each of many pieces of a text.
+
+    >>> words_of([(0, 2), (2, 5), (5, 6)], "unhappy film")
+    [0, 0, 0]
+    """
+    spans = word_spans(text)
+    starts = [start for start, _ in spans]
+    found: list[int | None] = []
+    for start, end in pieces:
+        if start < end and text[start].isspace():
+            found.append(word_of(start, end, text, spans))
+            continue
+        index = bisect_right(starts, start) - 1
+        found.append(index if start < end and index >= 0 and start < spans[index][1] else None)
+    return found
+
+
 # What may end a sentence: stops of many scripts, with the quotes, brackets and emoji that close behind them; or a line.
 _END = regex.compile(
     r"(?P<stops>[.!?…‽؟۔।॥։።။។᠃。！？｡．⁇⁈⁉]+)"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from whence.attention.attention_maps import AttentionLayer
 from whence.errors import FileError, warn_of_old_name
 from whence.explanation import ModelRecord
-from whence.files import write_whole
-from whence.json_records import plain
+from whence.files import write_whole, written
+from whence.json_records import load_json, plain
+from whence.results import Shown
 
 if TYPE_CHECKING:
     import pandas
@@ -90,7 +91,7 @@ class MeasureCorrelation:
 
 
 @dataclass(frozen=True)
-class AttentionAudit:
+class AttentionAudit(Shown):
     """Does a model's attention tell which inputs matter? The numbers; `verdict` puts them into words."""
 
     model: ModelRecord
@@ -138,12 +139,7 @@ class AttentionAudit:
     @classmethod
     def load(cls, path: str | Path) -> AttentionAudit:
         """The audit that `save` wrote."""
-        try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise FileError(f"cannot read {str(path)!r}: {error.strerror}", _ADVICE) from error
-        except (ValueError, RecursionError) as error:
-            raise FileError(f"{str(path)!r} is not JSON: {error}", _ADVICE) from error
+        return cls.from_dict(load_json(path))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> AttentionAudit:
@@ -173,21 +169,7 @@ class AttentionAudit:
         """The audit as one self-contained page, returned and, if a path is given, written there."""
         from whence.render.audit_page import audit_page
 
-        content = audit_page(self)
-        if path is not None:
-            write_whole(content, path)
-        return content
-
-    def show(self, path: str | Path | None = None) -> None:
-        """Open the whole page; with a path it is written there, and a notebook links to it."""
-        from whence.render.notebook import show
-
-        show(self, path)
-
-    def _repr_html_(self) -> str:
-        from whence.render.notebook import compact
-
-        return compact(self)
+        return written(audit_page(self), path)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.audit import audit_view

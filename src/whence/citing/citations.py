@@ -11,6 +11,7 @@ from whence.citing.documents import Source
 from whence.errors import FileError
 from whence.explanation import Cost, ModelRecord
 from whence.explanation_json import MODEL
+from whence.files import written
 from whence.json_records import (
     Reader,
     anything,
@@ -27,6 +28,7 @@ from whence.json_records import (
     text,
     whole,
 )
+from whence.results import Shown
 
 if TYPE_CHECKING:
     import pandas
@@ -73,7 +75,7 @@ class CitedSentence:
 
 
 @dataclass(frozen=True)
-class Citations:
+class Citations(Shown):
     """An answer, and for each of its sentences the sources that it rests on.
 
     `settled` says whether more sets of sources could hardly change what is cited; `least` is the score above which the
@@ -140,24 +142,9 @@ class Citations:
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One self-contained page, returned and, if a path is given, written there."""
-        from whence.files import write_whole
         from whence.render.citations_page import citations_page
 
-        content = citations_page(self)
-        if path is not None:
-            write_whole(content, path)
-        return content
-
-    def show(self, path: str | Path | None = None) -> None:
-        """Open the whole page; with a path it is written there, and a notebook links to it."""
-        from whence.render.notebook import show
-
-        show(self, path)
-
-    def _repr_html_(self) -> str:
-        from whence.render.notebook import compact
-
-        return compact(self)
+        return written(citations_page(self), path)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.citations import citations_view

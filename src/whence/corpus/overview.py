@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BINS = 10
 MOST_LISTED = 20  # texts of a kind
 MOST_WORDS = 15  # of a class
+LEAST_TEXTS = 5  # of a decisive word: an interval over fewer says little
 MOST_CLASSES = 30
 MOST_VALUES = 12  # of a kept column that makes a facet
 _NOT_SHOWN = ("probabilities", "values", "notes", "source")
@@ -75,7 +76,8 @@ class Facet:
 @dataclass(frozen=True)
 class Overview:
     """The aggregates of a corpus. `histograms` count texts by class and probability, in ten steps from 0 to 1;
-    `confusion` counts texts by gold label and prediction; `wrong` are words that speak for a class in texts of another
+    `confusion` counts texts by gold label and prediction; `decisive` words are those of `decisive_words`, `frequent`
+    ones have the largest totals, if only from one text; `wrong` are words that speak for a class in texts of another
     one; `disagreeing` texts are those on which the orders of words by two methods go together least."""
 
     corpus: Corpus
@@ -107,15 +109,13 @@ def overview(corpus: Corpus, *, method: str | None = None, layer: Layer | None =
     """Gather what there is to see."""
     chosen = corpus.layer(method, layer)
     seen = _Texts(corpus)
-    needed = [
-        name for name in corpus.schema("texts").names if name not in ("probabilities", "values", "notes", "source")
-    ]
+    needed = [name for name in corpus.schema("texts").names if name not in _NOT_SHOWN]
     for table in corpus.tables("texts", needed):
         seen.add(table.to_pylist())
     by_class = top_words(corpus, "prediction", method=method, layer=chosen)
     by_class = by_class[by_class["mean"] > 0]
     classes = [name for name, _ in Counter({n: sum(h) for n, h in seen.histograms.items()}).most_common(MOST_CLASSES)]
-    decisive = {name: _words(by_class[by_class["prediction"] == name], "low") for name in classes}
+    decisive = {name: decisive_words(by_class[by_class["prediction"] == name]) for name in classes}
     frequent = {name: _words(by_class[by_class["prediction"] == name], "total") for name in classes}
     wrong: dict[str, list[DrivingWord]] = {}
     if seen.confusion:
@@ -174,9 +174,7 @@ class _Texts:
                 self.confusion[str(label), said] += 1
                 if label != said:
                     listed = _listed_text(row, probability or 0.0)
-                    heapq.heappush(self.mistakes, (listed.value, -listed.row, listed))
-                    if len(self.mistakes) > MOST_LISTED:
-                        heapq.heappop(self.mistakes)
+                    _keep(self.mistakes, listed.value, listed)
             for warning in row["warnings"]:
                 self.warnings[_kind_of_warning(warning)] += 1
             cut = next((warning for warning in row["warnings"] if "truncated" in warning), None)
@@ -228,13 +226,25 @@ def _listed_text(row: dict[str, Any], value: float, note: str = "") -> ListedTex
     )
 
 
+def _keep(heap: list[tuple[float, int, ListedText]], worth: float, listed: ListedText) -> None:
+    """Add a text; of too many the least worth a look goes, of equals the later."""
+    heapq.heappush(heap, (worth, -listed.row, listed))
+    if len(heap) > MOST_LISTED:
+        heapq.heappop(heap)
+
+
 def _listed(heap: Sequence[tuple[float, int, ListedText]]) -> list[ListedText]:
     return [listed for _, _, listed in sorted(heap, reverse=True)]
 
 
+def decisive_words(frame: pandas.DataFrame) -> list[DrivingWord]:
+    """The first words by the lower end of their interval: of several texts, and surely above zero over them."""
+    return _words(frame[(frame["texts"] >= LEAST_TEXTS) & (frame["low"] > 0)], "low")
+
+
 def _words(frame: pandas.DataFrame, by: str) -> list[DrivingWord]:
-    """The first words by a column: by the lower end of the interval, which a word of one text does not have."""
-    frame = frame[frame["word"].str.contains(r"\w", regex=True)].dropna(subset=[by])
+    """The first words by a column."""
+    frame = frame[frame["word"].str.contains(r"\w", regex=True)]
     chosen = frame.sort_values([by, "word"], ascending=[False, True]).head(MOST_WORDS)
     return [
         DrivingWord(
@@ -325,7 +335,5 @@ def _disagreeing(corpus: Corpus) -> list[ListedText]:
             if not np.isfinite(taus).any():
                 continue
             listed = _listed_text(rows[int(number)], float(np.nanmean(taus)))
-            heapq.heappush(heap, (-listed.value, -listed.row, listed))
-            if len(heap) > MOST_LISTED:
-                heapq.heappop(heap)
+            _keep(heap, -listed.value, listed)
     return _listed(heap)

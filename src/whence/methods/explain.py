@@ -330,7 +330,7 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
             warnings=(*(() if scores.warnings is None else scores.warnings[row]), *warnings[row]),
             notes=(
                 *(() if scores.notes is None else scores.notes[row]),
-                *_share_of_source(model, plan.layers, encoding, values[row]),
+                *(_share_of_source(model, plan.layers, encoding, values[row]) if model.encoder_decoder else ()),
             ),
             outputs=_outputs(question, row, told[row]) if selection.each else None,
         )

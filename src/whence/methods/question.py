@@ -117,7 +117,7 @@ class Method:
         """That of its function, or of the function of which a partial was made."""
         return str(getattr(self.compute, "func", self.compute).__name__)
 
-    @property
+    @cached_property
     def options(self) -> dict[str, Any]:
         """The method's own options with their defaults."""
         parameters = inspect.signature(self.compute).parameters.values()

@@ -51,9 +51,9 @@ def _relevance(question: Question) -> Scores:
     notes, warnings = [], []
     for encoding, (total, value, first) in zip(question.inputs.encodings, facts, strict=True):
         notes.append([f"scores at {where} add up to {total:.3f} of {value:.3f}; the first token holds {first:.0%}"])
-        at_the_input = question.layers[0] in ("embeddings", 0) and len(encoding) > 2
-        soaked = f"the first token ({encoding.tokens[0].text}) holds {first:.0%} of the scores' size"
-        warnings.append([soaked] if at_the_input and first > SOAKED else [])
+        soaked = first > SOAKED and question.layers[0] in ("embeddings", 0) and len(encoding) > 2
+        said = f"the first token ({encoding.tokens[0].text}) holds {first:.0%} of the scores' size" if soaked else ""
+        warnings.append([said] if soaked else [])
     return Scores(of_outputs(scores), notes=notes, warnings=warnings)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
 
 from whence.errors import ModelError
+from whence.models.parts import parts_of, weights_of
 
 
 def without_wrapper(module: nn.Module) -> nn.Module:
@@ -35,15 +36,28 @@ def active_adapters(module: nn.Module) -> tuple[str, ...]:
 
 def parameters_in_use(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """All parameters by name but those of adapters that are switched off."""
-    idle = {
+    idle = _idle(parts_of(module))
+    return ((name, weight) for name, weight in module.named_parameters() if id(weight) not in idle)
+
+
+def weights_in_use(module: nn.Module) -> list[nn.Parameter]:
+    """The same without their names, in an order of its own: for what is looked at in every call."""
+    parts = parts_of(module)
+    idle = _idle(parts)
+    return [weight for weight in weights_of(parts) if id(weight) not in idle]
+
+
+def _idle(parts: Iterable[nn.Module]) -> set[int]:
+    """The ids of the weights of adapters that are switched off."""
+    adapted: list[Any] = [part for part in parts if hasattr(type(part), "adapter_layer_names")]
+    return {
         id(weight)
-        for part in module.modules()
-        for kind in getattr(part, "adapter_layer_names", ())
+        for part in adapted
+        for kind in part.adapter_layer_names
         for name, adapter in getattr(part, kind, {}).items()
         if name not in _active(part)
         for weight in (adapter.parameters() if isinstance(adapter, nn.Module) else (adapter,))
     }
-    return ((name, weight) for name, weight in module.named_parameters() if id(weight) not in idle)
 
 
 def adapter_scales(module: nn.Module) -> dict[str, float]:

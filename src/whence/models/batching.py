@@ -57,7 +57,7 @@ def _with_pair(text: Any, index: int) -> tuple[str, str | None]:
 
 
 def _not_empty(encoding: Encoding, index: int) -> Encoding:
-    if all(token.word is None for token in encoding.tokens):
+    if encoding.is_empty:
         text = encoding.text
         shown = "empty" if not text.strip() else f"{shortened(text)!r}, of which no token is left"
         raise InputError(f"text {index} is {shown}: there is nothing to explain", "give a text with at least one word")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from whence.errors import ModelError
 from whence.models.own_thread import forwards_through
+from whence.models.parts import parts_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -225,6 +226,9 @@ def _valued(x: Tensor, exact: Tensor, factors: Sequence[Tensor | None], centred:
     return found
 
 
+_CHANGES_EACH: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+
+
 def _moves(value: Any) -> bool:
     return isinstance(value, Tensor) and value.requires_grad
 
@@ -238,14 +242,21 @@ def held_still(module: nn.Module, products: Products) -> Iterator[HeldStill]:
         follow = torch.is_grad_enabled() and _moves(args[0] if args else None)
         return mode.activation(forward, *args, **kwargs) if follow else forward(*args, **kwargs)
 
-    with forwards_through(filter(is_activation, module.modules()), ruled), mode:
+    with forwards_through(filter(is_activation, parts_of(module)), ruled), mode:
         yield mode
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Whether a module changes each number by itself: tried on two pairs of numbers that share the first."""
-    if module.training or next(module.children(), None) is not None or next(module.parameters(), None) is not None:
+    """Whether a module changes each number by itself: tried once, on two pairs of numbers that share the first."""
+    inside = (*module._modules.values(), *module._parameters.values())
+    if module.training or any(each is not None for each in inside):
         return False
+    if module not in _CHANGES_EACH:
+        _CHANGES_EACH[module] = _changes_each(module)
+    return _CHANGES_EACH[module]
+
+
+def _changes_each(module: nn.Module) -> bool:
     given = torch.tensor([[0.5, 1.0], [0.5, -2.0]])
     try:
         with torch.no_grad():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -179,7 +180,7 @@ def _arguments(model: PreTrainedModel, inputs: Inputs, ids: Int[Tensor, "batch t
         **inputs.features,
         **without_extras(model),
     }
-    if "use_cache" in inspect.signature(model.forward).parameters:
+    if _takes(model, "use_cache"):
         arguments["use_cache"] = inputs.past is not None
     if inputs.past is not None:
         from transformers import DynamicCache
@@ -203,8 +204,20 @@ def _may_remember(model: PreTrainedModel) -> bool:
     """
     rotary = getattr(text_config(model), "rope_parameters", None) or {}
     kinds = {str(each.get("rope_type")) for each in (rotary, *rotary.values()) if isinstance(each, dict)}
-    takes = "past_key_values" in inspect.signature(model.forward).parameters
-    return takes and not {"dynamic", "longrope"} & kinds
+    return _takes(model, "past_key_values") and not {"dynamic", "longrope"} & kinds
+
+
+def _takes(model: PreTrainedModel, argument: str) -> bool:
+    """Whether a model's forward has an argument of that name."""
+    forward = model.forward
+    is_of_its_class = getattr(forward, "__func__", None) is type(model).forward
+    return argument in (_arguments_of_class(type(model)) if is_of_its_class else inspect.signature(forward).parameters)
+
+
+@cache
+def _arguments_of_class(kind: type[nn.Module]) -> Collection[str]:
+    """What the forward of a class takes: looked up once, since it is asked before every pass."""
+    return tuple(inspect.signature(kind.forward).parameters)
 
 
 def _keys_and_values(model: PreTrainedModel, inputs: Inputs) -> KeysAndValues:

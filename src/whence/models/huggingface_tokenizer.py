@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from whence.errors import InputError, UsageError
-from whence.explanation import Token
 from whence.models.chat import rendered
 from whence.models.inputs import WRITTEN, Encoding, Ids, Messages, Prompt
 from whence.models.slow_tokenizer import SlowTokenizer
 from whence.models.vocabulary import VocabularyLabels
-from whence.units import spans_in_turns, word_of, word_spans
+from whence.tokens import Token, Tokens
+from whence.units import spans_in_turns, word_of, word_spans, words_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -128,7 +128,7 @@ class HuggingFaceTokenizer:
     def encode_response(self, prompt: Prompt, response: str | Ids) -> Encoding:
         """A prompt, and a response exactly as given: as token ids, or as a text that is cut into tokens by itself."""
         before = self.encode_prompt(prompt)
-        if all(token.word is None for token in before.tokens):
+        if before.is_empty:
             raise InputError("the prompt is empty: there is nothing that a response could rest on", "give a prompt")
         if isinstance(response, str):
             _check_unicode(response)
@@ -187,13 +187,12 @@ class HuggingFaceTokenizer:
 
     def _tokens(self, ids: Ids, spans: Sequence[tuple[int, int]], text: str, segment: int = 0) -> tuple[Token, ...]:
         """Tokens by their ids and characters; those of a response count as special."""
-        pieces, words = self._pieces(set(ids)), word_spans(text)
+        pieces = self._pieces(set(ids))
         found = []
-        for number, (start, end) in zip(ids, spans, strict=True):
+        for number, (start, end), word in zip(ids, spans, words_of(spans, text), strict=True):
             special = number in self._special_ids
-            word = None if special else word_of(start, end, text, words)
             piece = pieces[number] or f"<{number}>"
-            found.append(Token(piece, number, start, end, segment, special or segment == 1, word))
+            found.append(Token(piece, number, start, end, segment, special or segment == 1, None if special else word))
         return tuple(found)
 
     def _cut(self, response: str) -> tuple[list[int], list[tuple[int, int]]]:
@@ -235,22 +234,22 @@ class HuggingFaceTokenizer:
         self, text: tuple[str, str | None], table: Any, index: int, cut: int, pieces: dict[int, str]
     ) -> Encoding:
         """The text at an index of what the tokenizer returned."""
-        sources = (text[0], text[1] or "")
-        words = tuple(word_spans(source) for source in sources)
-        tokens = []
-        for number, (start, end), added, segment in zip(
-            table["input_ids"][index],
-            table["offset_mapping"][index],
-            table["special_tokens_mask"][index],
-            table.sequence_ids(index),
-            strict=True,
-        ):
-            segment = segment or 0
-            special = bool(added) or number in self._special_ids
-            word = None if special else word_of(start, end, sources[segment], words[segment])
-            tokens.append(Token(pieces[number], number, start, end, segment, special, word))
+        ids, spans = table["input_ids"][index], table["offset_mapping"][index]
+        segments = [segment or 0 for segment in table.sequence_ids(index)]
+        added = zip(ids, table["special_tokens_mask"][index], strict=True)
+        special = [bool(mark) or number in self._special_ids for number, mark in added]
+        of_each = [
+            iter(
+                words_of([span for span, segment in zip(spans, segments, strict=True) if segment == own], source or "")
+            )
+            for own, source in enumerate(text)
+        ]
+        found = (next(of_each[segment]) for segment in segments)
+        words = [None if skipped else word for word, skipped in zip(found, special, strict=True)]
+        starts, ends = zip(*spans, strict=True) if spans else ((), ())
+        tokens = Tokens([pieces[number] for number in ids], ids, starts, ends, segments, special, words)
         features = {name: table[name][index] for name in self._features if name in table}
-        return Encoding(*text, tuple(tokens), features, cut)
+        return Encoding(*text, tokens, features, cut)
 
     def _pieces(self, ids: set[int]) -> dict[int, str]:
         """The tokens by their ids, all of which the model must know."""

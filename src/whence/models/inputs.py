@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import regex
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from whence.errors import UsageError
-from whence.explanation import Token
+from whence.tokens import Token, Tokens
 from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
@@ -46,11 +47,14 @@ class Encoding:
 
     text: str
     pair: str | None
-    tokens: tuple[Token, ...]
+    tokens: Sequence[Token]
     features: Mapping[str, Sequence[int]]
     cut: int = 0
     responds: bool = False
     turns: tuple[Turn, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", Tokens.of(self.tokens))
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -62,7 +66,18 @@ class Encoding:
 
     @property
     def ids(self) -> list[int]:
-        return [token.id for token in self.tokens]
+        return list(self.columns.ids)
+
+    @property
+    def columns(self) -> Tokens:
+        """The tokens, by columns too."""
+        assert isinstance(self.tokens, Tokens)
+        return self.tokens
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no token is part of any word."""
+        return all(word is None for word in self.columns.words)
 
     @property
     def prompt_ids(self) -> list[int]:
@@ -218,22 +233,22 @@ def collate(
 ) -> Inputs:
     """Pad a batch. Without a padding token an id that occurs nowhere in the batch serves: it is never attended to."""
     if padding is None:
-        used = {token.id for encoding in encodings for token in encoding.tokens}
+        used = {number for encoding in encodings for number in encoding.columns.ids}
         padding = next(number for number in range(len(used) + 1) if number not in used)
     lengths = torch.tensor([len(encoding) for encoding in encodings])
     mask = torch.arange(int(lengths.max())) < lengths[:, None]
 
     def padded(rows: Iterable[Iterable[int]], filler: int | bool) -> Tensor:
         whole = torch.full(mask.shape, filler)
-        whole[mask] = torch.tensor([number for row in rows for number in row])
+        whole[mask] = torch.tensor(list(chain.from_iterable(rows)))
         return whole.to(device)
 
     return Inputs(
         tuple(encodings),
-        padded([encoding.ids for encoding in encodings], padding),
+        padded((encoding.columns.ids for encoding in encodings), padding),
         mask.to(device),
-        padded([[token.special for token in encoding.tokens] for encoding in encodings], True),
-        {name: padded([encoding.features[name] for encoding in encodings], 0) for name in encodings[0].features},
+        padded((encoding.columns.special for encoding in encodings), True),
+        {name: padded((encoding.features[name] for encoding in encodings), 0) for name in encodings[0].features},
         None if read_at is None else torch.tensor(read_at, device=device),
     )
 

@@ -27,6 +27,7 @@ from torch.utils.checkpoint import checkpoint
 from whence.errors import ModelError
 from whence.explanation import Layer
 from whence.models.own_thread import forwards_through, in_this_thread
+from whence.models.parts import parts_of, weights_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -315,8 +316,9 @@ class AsFound:
                 yield
                 return
             self._entered = True
-            modes = [(part, part.training) for part in self._module.modules()]
-            flags = [(parameter, parameter.requires_grad) for parameter in self._module.parameters()]
+            parts = parts_of(self._module)
+            modes = [(part, part.training) for part in parts]
+            flags = [(parameter, parameter.requires_grad) for parameter in weights_of(parts)]
             compiled = [(part, part._compiled_call_impl) for part, _ in modes if part._compiled_call_impl is not None]
             recurrent = any(isinstance(part, nn.RNNBase) for part, _ in modes)
             try:

@@ -22,7 +22,7 @@ from whence.models.layered import LayeredModel, States
 from whence.probes import folder as folders
 from whence.probes.folder import Contents
 from whence.probes.gates import HardConcrete
-from whence.probes.networks import Form, Perceptron, all_at_once, network
+from whence.probes.networks import Form, Perceptron, all_at_once, network, on_device
 from whence.probes.owner import Owner
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class ModelProbes:
     ) -> Float[Tensor, "batch layer token"]:
         """The probability that a token must be kept, at each layer asked for; 1 for those that are never masked."""
         self.owner.check(model)
-        probes = self.probes.to(model.device)
+        probes = on_device(self.probes, model.device)
         if unknown := [layer for layer in layers if layer not in probes.layers]:
             raise UsageError(
                 f"these probes know nothing of layer {', '.join(map(str, unknown))}",

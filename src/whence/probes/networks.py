@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     Logits = Float[Tensor, "batch token"]
 
 Form = Literal["released", "released_plain", "paper"]
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def on_device(module: Module, device: torch.device) -> Module:
+    """The module there; torch looks at every weight of one that is there already."""
+    return module if next(module.parameters()).device == device else module.to(device)
 
 
 def network(form: Form, n_word: int, n_state: int, n_hidden: int, start: float) -> nn.Module:

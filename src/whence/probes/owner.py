@@ -8,7 +8,7 @@ from torch import Tensor
 
 from whence.errors import ModelError
 from whence.explanation import ModelRecord
-from whence.models.adapters import parameters_in_use
+from whence.models.adapters import weights_in_use
 from whence.models.fingerprint import fingerprint, first_difference, is_changed_on_purpose
 from whence.models.layered import LayeredModel
 
@@ -33,7 +33,7 @@ class Owner:
         """Refuse a model that is not this one, unless it was before a control changed it."""
         if is_changed_on_purpose(model.module):
             return
-        weights = [(weight, weight._version) for _, weight in parameters_in_use(model.module)]
+        weights = [(weight, weight._version) for weight in weights_in_use(model.module)]
         if len(weights) == len(self._seen) and all(
             seen() is weight and then == now for (seen, then), (weight, now) in zip(self._seen, weights, strict=True)
         ):

@@ -16,6 +16,7 @@ from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, States
 from whence.probes import folder as folders
 from whence.probes.folder import Contents
+from whence.probes.networks import on_device
 from whence.probes.owner import Owner
 from whence.probes.shares import Shares
 from whence.probes.token_game import BatchPlayers, Nobody
@@ -137,7 +138,7 @@ class ModelShares:
         """Each token's part in each part of the target; those that are no players have none."""
         self.owner.check(model)
         self._check_answer(model)
-        network = self.network.to(model.device)
+        network = on_device(self.network, model.device)
         players = BatchPlayers.of(inputs, self.units)
         with torch.no_grad():
             raw = raw_shares(model, network, inputs, states, selection)

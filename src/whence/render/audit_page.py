@@ -6,8 +6,8 @@ from typing import Any
 
 from whence.attention.audit_record import AttentionAudit, MeasureCorrelation, RankCorrelation
 from whence.attention.verdict import best_layer, mean_of
+from whence.render.glossary import words_for
 from whence.render.shell import finite, shell
-from whence.render.terms import words_for
 from whence.render.visible import visible
 from whence.render.wording import model_name, model_words
 

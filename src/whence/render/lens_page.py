@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from whence.render.glossary import words_for
 from whence.render.rows import blanks_shown, token_label
 from whence.render.shell import packed, shell
-from whence.render.terms import words_for
 from whence.render.visible import shortened, visible
 from whence.render.wording import layer_words, model_name, model_words, running
 
@@ -115,7 +115,6 @@ def lens_data(lens: Lens) -> dict[str, Any]:
         "shares": None if shares is None else shares.tolist(),
         "head": visible(model_name(lens.head)),
         "nextToken": lens.next_token,
-        "warnings": [visible(warning) for warning in lens.warnings],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from whence.corpus.overview import DrivingWord, Facet, ListedText, Overview
+from whence.corpus.overview import LEAST_TEXTS, DrivingWord, Facet, ListedText, Overview
 from whence.render.page import page
 from whence.render.shell import finite, shell
 from whence.render.visible import shortened, visible
@@ -71,6 +71,7 @@ def page_data(found: Overview, texts: str | None = None) -> dict[str, Any]:
         else None,
         "mistakes": _texts(found.mistakes, places),
         "decisive": _words(found.decisive, places),
+        "leastTexts": LEAST_TEXTS,
         "frequent": _words(found.frequent, places),
         "wrong": _words(found.wrong, places),
         "disagreeing": _texts(found.disagreeing, places),

@@ -1,4 +1,4 @@
-"""Explanations and lenses as one page: each model, method and text once, and all that is drawn already worked out.
+"""Explanations as one page: each model, method and text once, and all that is drawn already worked out.
 
 The page's scripts, in `pages/report`, only draw. Words are gathered, drops found and methods compared here.
 """
@@ -15,12 +15,12 @@ import numpy as np
 
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer, ModelRecord, Prediction, Unit, height
-from whence.files import write_whole
+from whence.files import written
 from whence.learned.diffmask.analyses import dropped_at
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render.answer import answer_data
 from whence.render.belief import Belief, board_says
-from whence.render.glossary import GLOSSARY
+from whence.render.glossary import words_for
 from whence.render.lens_page import lens_data
 from whence.render.responses import response_parts
 from whence.render.rows import Piece, pieces_of, score_table
@@ -40,10 +40,15 @@ if TYPE_CHECKING:
 SCHEMA = "whence.page/3"
 TITLE = "Which words the decision rests on"
 SCRIPTS = (
-    "reading", "scores", "terms", "text", "long", "response", "comparison", "map", "lens", "list", "answer", "frame",
+    "reading", "scores", "text", "long", "response", "comparison", "map", "lens", "list", "answer", "frame",
     "picture", "export", "report",
 )  # fmt: skip
 SHARED = ("lens/squares",)
+_GLOSSARY = (
+    "score", "method", "layer", "mainly", "other methods", "sampling", "adding up", "a board", "no colour",
+    "probability", "logit", "log-probability", "baseline", "completeness error", "standard error", "sub-word",
+    "special token", "random",
+)  # fmt: skip
 _LONGEST_LABEL = 400  # characters
 _LONGEST_SNIPPET = 160
 LONG = 60  # words; a longer text is read with a map of it, by sentences
@@ -58,16 +63,15 @@ def page(
 ) -> str:
     """The page of several explanations: texts down a list, the methods that explained the same text side by side.
 
-    A lens stands below its text; one lens can have a page of its own. What a board of the same model found of a method
-    stands beside what that method says.
+    A lens stands below its text. What a board of the same model found of a method stands beside what that method says.
 
     >>> import whence
     >>> found = whence.explain(whence.load(), ["a witty film", "a dull film"], method="leave_one_out")
     >>> page(found).startswith("<!doctype html>")
     True
     """
-    made_by = explanations[0].whence_version if explanations else ""
-    return shell("report", SCRIPTS, title, page_data(explanations, lenses, board), made_by, shared=SHARED)
+    data = page_data(explanations, lenses, board)
+    return shell("report", SCRIPTS, title, data, explanations[0].whence_version, shared=SHARED)
 
 
 def page_of_results(results: Sequence[Any], path: str | Path | None = None) -> str:
@@ -75,10 +79,7 @@ def page_of_results(results: Sequence[Any], path: str | Path | None = None) -> s
     explanations = [each for result in results for each in getattr(result, "explanations", (result,))]
     if not all(isinstance(each, Explanation) for each in explanations):
         raise UsageError("these have a page each, and none together", "write them one by one: each.to_html(FILE)")
-    content = page(explanations)
-    if path is not None:
-        write_whole(content, path)
-    return content
+    return written(page(explanations), path)
 
 
 def page_data(
@@ -91,8 +92,8 @@ def page_data(
     nothing. Tables are column by column, which is half as long, and words are those of several tokens: what is one
     token has the scores of that token.
     """
-    if not explanations and len(lenses) != 1:
-        raise UsageError("there is nothing to show", "give at least one explanation, or one lens")
+    if not explanations:
+        raise UsageError("there is nothing to show", "give at least one explanation; a lens has a page: lens.to_html()")
     models: dict[str, int] = {}
     methods: dict[str, int] = {}
     texts: list[_Text] = []
@@ -104,18 +105,15 @@ def page_data(
         kind = _kind(explanation)
         entry = next((each for each in same if method not in each.methods and kind == _kind(each.shown)), None)
         if entry is None:
-            entry = _Text(explanation, model)
+            entry = _Text(model)
             same.append(entry)
             texts.append(entry)
         entry.add(explanation, method)
     for lens in lenses:
         model = _number_of(models, _model(lens.model))
         mine = alike.get((lens.text, lens.pair, lens.tokens, model), [])
-        if explanations and not mine:
-            raise UsageError("a lens belongs to none of the explanations", "explain its text with the same model")
         if not mine:
-            mine = [_Text(lens, model)]
-            texts += mine
+            raise UsageError("a lens belongs to none of the explanations", "explain its text with the same model")
         for entry in mine:
             entry.lens = lens
     judged = board_says(board)
@@ -124,7 +122,7 @@ def page_data(
         "models": [json.loads(model) for model in models],
         "methods": _labelled([json.loads(method) for method in methods]),
         "texts": _with_tags(texts, [text.data(judged) for text in texts]),
-        "glossary": GLOSSARY,
+        "glossary": words_for(*_GLOSSARY),
     }
 
 
@@ -132,7 +130,7 @@ def _with_tags(texts: Sequence[_Text], data: list[dict[str, Any]]) -> list[dict[
     """Each text with the tags that are explained of it: where they stand, and in which entry."""
     tagged: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for index, (text, entry) in enumerate(zip(texts, data, strict=True)):
-        place = tag_place(text.explanations[0]) if text.explanations else None
+        place = tag_place(text.shown)
         if place is not None:
             same = tagged.setdefault((text.model, text.shown.text, _units(text.shown)), [])
             same.append({**vars(place), "entry": index})
@@ -143,8 +141,8 @@ def _with_tags(texts: Sequence[_Text], data: list[dict[str, Any]]) -> list[dict[
 class _Text:
     """A text of the page, with the explanations and the lens that belong to it."""
 
-    def __init__(self, shown: Explanation | Lens, model: int) -> None:
-        self.shown, self.model = shown, model
+    def __init__(self, model: int) -> None:
+        self.model = model
         self.methods: list[int] = []
         self.explanations: list[Explanation] = []
         self.lens: Lens | None = None
@@ -152,6 +150,11 @@ class _Text:
     def add(self, explanation: Explanation, method: int) -> None:
         self.methods.append(method)
         self.explanations.append(explanation)
+
+    @property
+    def shown(self) -> Explanation:
+        """The first, which has what all of them share."""
+        return self.explanations[0]
 
     def data(self, judged: Mapping[tuple[str, str], Belief]) -> dict[str, Any]:
         text, pair, tokens = self.shown.text, self.shown.pair, self.shown.tokens
@@ -170,7 +173,7 @@ class _Text:
             "text": text,
             "pair": pair,
             "names": segment_names(self.shown.model.task),
-            "answer": _place(answer_place(self.explanations[0]) if self.explanations else None),
+            "answer": _place(answer_place(self.shown)),
             "tags": None,
             "sentences": _sentences(sources) if len(words) > LONG else None,
             "unseen": [unseen(source) for source in sources],
@@ -195,7 +198,7 @@ class _Text:
                 "special": [int(words[index].special) for index in several],
             },
             "response": _response(self.shown),
-            "prediction": _prediction(self.explanations[0].prediction) if self.explanations else None,
+            "prediction": _prediction(self.shown.prediction),
             "runs": [
                 {**_run(explanation, method, table[:, several], [words[index] for index in several]), **answer}
                 for explanation, method, table, answer in zip(
@@ -210,15 +213,14 @@ class _Text:
         }
 
 
-def _kind(shown: Explanation | Lens) -> tuple[Any, ...]:
+def _kind(shown: Explanation) -> tuple[Any, ...]:
     """What must be the same for methods to stand side by side: the units, and the token whose tag is explained."""
-    return (*_units(shown), tag_place(shown) if isinstance(shown, Explanation) else None)
+    return (*_units(shown), tag_place(shown))
 
 
-def _units(shown: Explanation | Lens) -> tuple[str, tuple[Unit, ...] | None]:
+def _units(shown: Explanation) -> tuple[str, tuple[Unit, ...] | None]:
     """What the pieces of a text are called, and which they are if they are not words."""
-    scored = shown.units if isinstance(shown, Explanation) else None
-    return ("word", None) if scored is None else (visible(scored.kind), scored.units)
+    return ("word", None) if shown.units is None else (visible(shown.units.kind), shown.units.units)
 
 
 def _number_of(seen: dict[str, int], record: Mapping[str, Any]) -> int:
@@ -334,9 +336,9 @@ def _run(
     }
 
 
-def _response(shown: Explanation | Lens) -> dict[str, Any] | None:
+def _response(shown: Explanation) -> dict[str, Any] | None:
     """The words and sentences of a response, with their tokens' positions."""
-    if not isinstance(shown, Explanation) or shown.response is None:
+    if shown.response is None:
         return None
     parts = {"words": response_parts(shown, "word"), "sentences": response_parts(shown, "sentence")}
     return {

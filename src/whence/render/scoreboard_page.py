@@ -8,9 +8,9 @@ import numpy as np
 
 from whence.explanation import Explanation
 from whence.metrics.table import HEADLINE
+from whence.render.glossary import words_for
 from whence.render.page import page
 from whence.render.shell import finite, shell
-from whence.render.terms import words_for
 from whence.render.visible import shortened, visible
 from whence.render.wording import model_name, options_words
 from whence.render.worked_example import worked_example

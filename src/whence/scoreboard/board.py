@@ -12,10 +12,12 @@ import numpy as np
 
 from whence.errors import UnknownNameError, warn_of_old_name
 from whence.explanation import Cost, ExplainedTarget, Explanation, Layer, Meaning, ModelRecord, Prediction, Token
+from whence.files import written
 from whence.metrics.answered import BOARD_POINTS, AnsweredText
 from whence.metrics.confidence import Interval, mean_interval
 from whence.metrics.rank_correlation import kendall_tau
 from whence.metrics.table import HEADLINE, Metric
+from whence.results import Shown
 from whence.scoreboard.randomisation import UNMOVED
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class JudgedText:
 
 
 @dataclass(frozen=True, eq=False)
-class Scoreboard:
+class Scoreboard(Shown):
     """Which explanation should I believe, for this model, on these texts?
 
     `kinds` are the metrics by name; `values[metric][i, j]` is what entry i got on text j, NaN where it is undefined or
@@ -267,24 +269,9 @@ class Scoreboard:
         Args:
             texts: the address of the page with the texts (see `whence.render.scoreboard_page`), to link to.
         """
-        from whence.files import write_whole
         from whence.render.scoreboard_page import scoreboard_page
 
-        content = scoreboard_page(self, texts=texts)
-        if path is not None:
-            write_whole(content, path)
-        return content
-
-    def show(self, path: str | Path | None = None) -> None:
-        """Open the whole page; with a path it is written there, and a notebook links to it."""
-        from whence.render.notebook import show
-
-        show(self, path)
-
-    def _repr_html_(self) -> str:
-        from whence.render.notebook import compact
-
-        return compact(self)
+        return written(scoreboard_page(self, texts=texts), path)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from whence.render.scoreboard import board_view

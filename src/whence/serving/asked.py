@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator
 from typing import Any, Literal
 
@@ -15,6 +16,9 @@ from whence.targets import Contrast, Label, Span, Target
 
 Option = bool | int | float | str | None
 """A plain value: nothing that a request says is ever taken for a file."""
+
+
+_HALF = re.compile(r"[\ud800-\udfff]")  # of a surrogate pair
 
 
 class _Asked(BaseModel):
@@ -146,7 +150,7 @@ def check(asked: AskedPrediction | AskedExplanation, limits: Limits) -> None:
     length = 0
     for text in asked.strings():
         length += len(text)
-        if any("\ud800" <= character <= "\udfff" for character in text):
+        if _HALF.search(text):
             raise UsageError("a text is not valid Unicode", "send whole characters, not halves of a surrogate pair")
     if length > limits.characters:
         raise TooLargeError(f"the texts have {length:,} characters", f"this server takes {limits.characters:,} at once")

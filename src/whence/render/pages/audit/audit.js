@@ -145,7 +145,7 @@ function begin() {
   byId("measure").append(...data.measures.map((name, at) => node("option", { value: at }, name)));
   byId("measure").addEventListener("change", (event) => drawHeads(Number(event.target.value)));
   if (!byId("heads-part").hidden) drawHeads(0);
-  byId("facts").append(...factList(data.facts));
+  drawMade(data.facts);
 }
 
 begin();

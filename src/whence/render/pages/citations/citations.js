@@ -7,7 +7,7 @@ let everything = false;
 
 byId("question").textContent = data.question;
 byId("rule").textContent = data.rule;
-byId("facts").replaceChildren(...factList(data.facts));
+drawMade(data.facts);
 byId("warnings").hidden = !data.warnings.length;
 byId("warnings").replaceChildren(...data.warnings.map((warning) => node("li", {}, warning)));
 

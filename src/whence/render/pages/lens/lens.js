@@ -10,7 +10,7 @@ function drawSaid() {
   byId("sources").append(...data.sources.map((source) => node("p", { class: "source", dir: "auto" }, source)));
   byId("warnings").hidden = !data.warnings.length;
   byId("warning-list").append(...data.warnings.map((warning) => node("li", {}, warning)));
-  byId("facts").append(...factList(data.facts));
+  drawMade(data.facts);
 }
 
 drawSaid();

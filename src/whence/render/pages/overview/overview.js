@@ -82,7 +82,7 @@ function bar(word, largest) {
 }
 
 function wordRow(word, largest) {
-  const range = word.low === null ? "" : ` (${decimals(word.low, 3)} to ${decimals(word.high, 3)})`;
+  const range = word.low === null ? " (no interval)" : ` (${decimals(word.low, 3)} to ${decimals(word.high, 3)})`;
   const told = `${decimals(word.mean, 3)}${range}, ${plural(word.texts, "text")}`;
   const row = node(
     "li",
@@ -119,7 +119,7 @@ function chooseWords() {
   drawWords("words", data[which]);
   byId("words-note").textContent =
     (which === "decisive"
-      ? "Words whose mean score is surely high, in whatever texts they come: by the lower end of their interval."
+      ? `${data.decisive.length ? "Words" : "There are no words"} of at least ${data.leastTexts} texts whose mean score is surely above zero, by the lower end of their interval.`
       : "Words whose scores add up to most over all texts: often there, if not always strong.") +
     ` Mean score over texts at layer ${data.layer}, with its 95 % interval. A score is ${data.meaning}. Below, the text in which it is highest.`;
 }
@@ -201,7 +201,7 @@ if (data.facets.length) {
   chooseFacet();
 }
 drawTrouble();
-byId("facts").replaceChildren(...factList(data.facts));
-byId("left-out").textContent = data.texts
+const leftOut = data.texts
   ? "Texts that are named here are linked to a page that shows their words; all others are in the tables of the run."
   : "Texts are left out of this page but for those named; all are in the tables of the run.";
+drawMade(data.facts, node("p", { class: "aside" }, leftOut));

@@ -5,7 +5,6 @@ const valueWords = ({ value }) => (value === null ? "" : ` = ${number(value)}`);
 function drawWarnings(text) {
   const from = (run) => (text.runs.length > 1 ? [node("b", {}, `${run.about.label}: `)] : []);
   const found = text.runs.flatMap((run) => run.warnings.map((warning) => node("li", {}, ...from(run), warning)));
-  if (!text.runs.length) found.push(...text.entry.lens.warnings.map((warning) => node("li", {}, warning)));
   byId("warnings").hidden = !found.length;
   byId("warning-list").replaceChildren(...found);
 }

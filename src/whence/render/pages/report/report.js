@@ -4,7 +4,7 @@ const PAPER = 680; // pixels across a printed page: a wider map is made smaller,
 let several = false; // texts
 const state = {
   index: 0,
-  method: undefined, // none where there is only a lens
+  method: 0,
   layer: null,
   unit: "words",
   normalise: "method",
@@ -41,11 +41,6 @@ function showText(index) {
   drawLens(text);
   drawResponse();
   byId("tag-note").hidden = !text.entry.tags;
-  if (!text.runs.length) {
-    byId("correlation").hidden = true;
-    drawFacts(text, null);
-    return;
-  }
   const options = text.runs.map((run) => node("option", { value: run.method }, shortened(run.about.label, 80)));
   byId("method").replaceChildren(...options);
   byId("method-control").hidden = text.runs.length < 2;
@@ -346,7 +341,7 @@ function onKey(event) {
     event.target.closest("input:not([type=checkbox]):not([type=radio]), select, textarea");
   const arrows =
     event.key.startsWith("Arrow") && event.target instanceof Element && event.target.closest("input, #list, .scrolls");
-  if (busy || typing || arrows || !text?.runs.length || !state.keys || !Object.hasOwn(SHORTCUTS, event.key)) return;
+  if (busy || typing || arrows || !text || !state.keys || !Object.hasOwn(SHORTCUTS, event.key)) return;
   event.preventDefault();
   SHORTCUTS[event.key]();
 }
@@ -439,7 +434,7 @@ function listen() {
   });
   window.addEventListener("resize", () => {
     drawRows();
-    if (text?.runs.length) drawMinimap();
+    if (text) drawMinimap();
     if (several) drawList(headOf(state.index));
   });
   window.addEventListener("beforeprint", () => {
@@ -452,7 +447,6 @@ function listen() {
   });
 }
 
-/** The help tells of explanations; a lens alone needs none. */
 function addHelp() {
   const sign = node("span", { "aria-hidden": "true" }, "?");
   const button = node("button", { id: "open-help", type: "button", "aria-haspopup": "dialog" }, sign, " Keys and help");
@@ -467,13 +461,11 @@ function addHelp() {
 function drawPage(payload) {
   useData(payload);
   several = heads().length > 1;
-  drawGlossary();
+  if (!byId("words")) document.querySelector(".specialists").append(wordsUsed());
   byId("texts").hidden = !several;
   document.body.classList.toggle("many", several);
-  for (const part of document.querySelectorAll("[data-explains]")) part.hidden = !data.methods.length;
-  byId("open-help").hidden = !data.methods.length;
   byId("sort").querySelector('[value="disagreement"]').hidden = data.texts.every((entry) => entry.runs.length < 2);
-  Object.assign(state, { method: data.texts[0].runs[0]?.method, layer: null });
+  Object.assign(state, { method: data.texts[0].runs[0].method, layer: null });
   list.lower = null;
   if (several) arrange(byId("search").value, byId("sort").value);
   const asked = Number(/^#text-(\d+)$/.exec(location.hash)?.[1] ?? 0); // so that other pages can link to a text

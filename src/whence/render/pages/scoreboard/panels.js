@@ -172,5 +172,5 @@ function drawFacts() {
     ...data.entries.filter((entry) => entry.note).map((entry) => [entry.name, entry.note]),
     ...data.leftOut.map(([name, reason]) => [`${name}, left out`, reason]),
   ];
-  byId("facts").append(...factList(facts));
+  drawMade(facts);
 }

@@ -30,3 +30,12 @@ function fillTable(table, heads, rows) {
 /** Facts as a list of names and values. */
 const factList = (facts) =>
   facts.flatMap(([name, value]) => [node("dt", {}, name), node("dd", {}, node("bdi", {}, value))]);
+
+/** The last section of a page, folded away: how it was made, and its words; what else is said there stays in sight. */
+function drawMade(facts, ...below) {
+  const title = node("summary", {}, node("h2", { id: "made-title" }, "How this was made"));
+  const fold = node("details", {}, title, node("dl", { id: "facts", class: "pairs" }, ...factList(facts)));
+  const words = data.glossary ? [wordsUsed()] : [];
+  const about = { class: "specialists", "aria-labelledby": "made-title" };
+  byId("main").append(node("section", about, fold, ...words, ...below));
+}

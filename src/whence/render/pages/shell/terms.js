@@ -13,6 +13,12 @@ function term(word, shown = word) {
   return node("dfn", { class: "term", tabindex: 0, "data-term": word, "aria-describedby": "meaning" }, shown);
 }
 
+/** All of them in a list, folded away. */
+function wordsUsed() {
+  const meanings = node("dl", { id: "glossary", class: "pairs" }, ...factList(Object.entries(data.glossary)));
+  return node("details", { id: "words" }, node("summary", {}, node("h2", {}, "Words used here")), meanings);
+}
+
 /** A sentence as nodes, in which each known word explains itself the first time it comes. */
 function explained(sentence, done = new Set()) {
   const found = ANY_TERM?.exec(sentence);
