@@ -369,7 +369,7 @@ def fine_tuned(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
         {"sentence": "a witty film", "tree": "(4 (2 a) (4 (4 witty) (2 film)))", "label": 4},
         {"sentence": "too dull", "tree": "(1 (2 too) (1 dull))", "label": 1},
     ]
-    rows = [{**tree, "split": split, "token_labels": [2]} for split in ("train", "dev") for tree in trees]
+    rows = [{**tree, "split": split, "token_labels": [2]} for split in ("train", "dev", "test") for tree in trees]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "sst5_trees.parquet")
     return ready_processes.run(HERE / "finetune.py", "sst5", "--data-dir", folder, "--out", folder / "model", *options)
 

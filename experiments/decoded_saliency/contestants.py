@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import whence
 from whence.explanation import Meaning
 from whence.methods.decoded import decoded
 from whence.methods.grad_cam import grad_cam
 from whence.methods.question import Method, Question, Scores
-from whence.models.head import module_head
 from whence.models.layered import Layers
 
 
@@ -66,25 +65,17 @@ def pooled_grad_cam(question: Question) -> Scores:
     return Scores(torch.stack(scores, dim=1))
 
 
-class ShuffledVocabulary(nn.Module):
-    """A head that reads the right distribution and calls every word by another word's name."""
-
-    def __init__(self, head: nn.Module, n_vocabulary: int) -> None:
-        super().__init__()
-        self.head = head
-        order = torch.randperm(n_vocabulary, generator=torch.Generator().manual_seed(0))
-        self.register_buffer("order", order)
-
-    def forward(self, states: Tensor) -> Tensor:
-        logits: Tensor = self.head(states)
-        return logits.index_select(-1, self.get_buffer("order").to(logits.device))
-
-
 def with_shuffled_head(model: whence.LayeredModel) -> whence.LayeredModel:
-    assert model.head is not None
-    head = ShuffledVocabulary(model.head.module, model.head.n_vocabulary)
-    head.to(model.device)
-    return replace(model, head=module_head(head, model.head.n_hidden, name="shuffled vocabulary"))
+    """A head that reads the right distribution and calls every word by another word's name."""
+    head = model.head
+    assert head is not None
+    order = torch.randperm(head.n_vocabulary, generator=torch.Generator().manual_seed(0))
+
+    def read(states: Tensor) -> Tensor:
+        logits = head.read(states)
+        return logits.index_select(-1, order.to(logits.device))
+
+    return replace(model, head=replace(head, read=read, name="shuffled vocabulary"))
 
 
 POOLED = _control(pooled_grad_cam, "pooled Grad-CAM")

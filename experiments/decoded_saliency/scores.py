@@ -82,12 +82,19 @@ def load_task(
     device: str,
     batch_tokens: int | None,
     starts: tuple[str, ...] | None = None,
+    folder: Path | None = None,
+    head: Path | None = None,
 ) -> Task:
-    """The texts to explain, drawn by the seed, or with `starts` the one that begins so, for each that is there."""
+    """The texts to explain, drawn by the seed, or with `starts` the one that begins so, for each that is there.
+
+    The model is the embedded one, or that in a folder with the language model in another for its head.
+    """
     examples = read(name, data_dir=data_dir, limit=None if starts else sample, seed=seed)
     if starts is not None:
         examples = [first for start in starts if (first := _beginning(examples, start)) is not None]
-    model = whence.load(MODELS[name])
+    model = whence.load(folder or MODELS[name], head=head, **({"dtype": torch.float32} if folder else {}))
+    if folder is not None:  # a model is known by its name, not by where it lay in this run
+        model = replace(model, record=replace(model.record, id=folder.name))
     model.module.to(device)
     weights = repr({part: numbers.tolist() for part, numbers in fingerprint(model.module).items()})
     gold = labels_as_ids(examples, model.reading.labels)

@@ -3,19 +3,25 @@
 python experiments/decoded_saliency/tables.py --data-dir DIR [--sets sst2 ag_news] [--sample N] [--device cuda]
     [--jobs N]
 
-Reads sst2.parquet and ag_news.parquet in DIR; writes SET-games.json into --out. Scores are kept in --cache, so that a
-second run, and overlap.py, need not compute them again. Processes share the texts out.
+Reads sst2.parquet and ag_news.parquet in DIR; writes SET-games.json into --out. Scores are kept in --cache, what became
+of the games beside it, so that a second run, and overlap.py, need not compute them again. Processes share the texts.
+
+With --model FOLDER (and --head FOLDER, where a masked language model of the same vocabulary is) one set is played on
+another model: --sets sst2 --model WORK/mpnet-sst2-0 --head WORK/mpnet-head --out FOLDER.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,6 +30,8 @@ from typing import Any
 import numpy as np
 import torch
 from contestants import CONTESTANTS, label
+from safetensors import safe_open
+from safetensors.numpy import save_file
 from scores import Scored, Task, load_task, scores_of, surroundings, write
 
 from whence.engine.asking import Contestant
@@ -48,12 +56,16 @@ arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--batch-tokens", type=int)
 arguments.add_argument("--seed", type=int, default=0)
 arguments.add_argument("--jobs", type=int, default=1, help="processes")
+arguments.add_argument("--model", type=Path, help="folder of the one set's model; by default the embedded ones")
+arguments.add_argument("--head", type=Path, help="folder of the language model whose head decodes it")
 
 Found = dict[str, dict[Game, GameResult]]
 """What became of each contestant in each game."""
 
 
 def main(given: argparse.Namespace) -> None:
+    if given.model and len(given.sets) > 1:
+        raise SystemExit("--model is for one set: name it with --sets")
     with processes(given.jobs) as share_out:
         for name in given.sets:
             started = time.perf_counter()
@@ -72,7 +84,7 @@ def main(given: argparse.Namespace) -> None:
 def task_of(given: argparse.Namespace, name: str, starts: tuple[str, ...] | None = None) -> Task:
     return load_task(
         name, given.data_dir, sample=given.sample, seed=given.seed, device=given.device,
-        batch_tokens=given.batch_tokens, starts=starts,
+        batch_tokens=given.batch_tokens, starts=starts, folder=given.model, head=given.head,
     )  # fmt: skip
 
 
@@ -107,12 +119,50 @@ def play_part(given: argparse.Namespace, name: str, number: int) -> Played:
     some = ("decoded", "package", "random")
     plain = {each: entrants[each] for each, facts in about.items() if facts["group"] in some or each == "Grad-CAM l0"}
     settings: dict[str, Any] = {"seed": task.seed, "batch_tokens": task.batch_tokens, "grid": GRID}
+    told = hashlib.sha256(repr([task.texts, task.seed, task.weights, list(entrants)]).encode()).hexdigest()[:12]
+    kept = given.cache.with_name(f"{given.cache.name}-games") / f"{name}-{told}.safetensors"
+    if kept.exists():
+        return read_played(kept)
     started = time.perf_counter()
     rounded = play(task.model, task.texts, entrants, task.gold, **settings)
     floored = play(task.model, task.texts, plain, task.gold, rounding="floor", **settings)
     seconds = time.perf_counter() - started
     tell(f"{name} {number + 1}/{len(whole)}: {len(entrants)} contestants played in {seconds:.0f} s")
-    return Played(rounded, floored, seconds)
+    write_played(Played(rounded, floored, seconds), kept)
+    return read_played(kept)  # whether played now or before, to the last digit
+
+
+def write_played(played: Played, path: Path) -> None:
+    """The outcomes as tensors, all else in the header."""
+    outcomes: dict[str, np.ndarray] = {}
+    about: dict[str, Any] = {"seconds": played.seconds, "results": []}
+    for rounding, found in (("rounded", played.rounded), ("floored", played.floored)):
+        for name, games in found.items():
+            for game, result in games.items():
+                number = len(about["results"])
+                rest = {each.name: getattr(result, each.name) for each in fields(result) if each.name != "outcomes"}
+                about["results"].append([rounding, name, game, {**rest, "settings": dict(result.settings)}])
+                for measure, rows in result.outcomes.items():
+                    outcomes[f"{number} {measure}"] = np.ascontiguousarray(rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    save_file(outcomes, unfinished, metadata={"about": json.dumps(about)})
+    unfinished.replace(path)
+
+
+def read_played(path: Path) -> Played:
+    """What `write_played` wrote."""
+    found: dict[str, Found] = {"rounded": {}, "floored": {}}
+    with safe_open(path, framework="np") as file:
+        about = json.loads(file.metadata()["about"])
+        outcomes: dict[str, dict[str, np.ndarray]] = {}
+        for key in file.keys():  # noqa: SIM118
+            number, measure = key.split(" ", 1)
+            outcomes.setdefault(number, {})[measure] = file.get_tensor(key)
+    for number, (rounding, name, game, rest) in enumerate(about["results"]):
+        result = GameResult(**{**rest, "grid": tuple(rest["grid"])}, outcomes=outcomes[str(number)])
+        found[rounding].setdefault(name, {})[game] = result
+    return Played(found["rounded"], found["floored"], about["seconds"])
 
 
 def joined(parts: Sequence[Played]) -> Played:

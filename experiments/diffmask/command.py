@@ -8,6 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
+
+import whence
+
 
 def options(description: str | None) -> argparse.ArgumentParser:
     """Where data, models and results are, and how many threads may run."""
@@ -16,13 +20,24 @@ def options(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
     return parser
 
 
-def about(over: str, threads: int) -> dict[str, Any]:
+def about(over: str, threads: int, device: str = "cpu") -> dict[str, Any]:
     """What a results file says of its numbers: what their intervals are over, and what they were made with."""
     return {
         "intervals": f"95 %, bootstrap over {over}, 1,000 resamples",
-        "hardware": f"cpu ({platform.machine()}), threads: {threads}",
+        "hardware": f"cpu ({platform.machine()}), threads: {threads}"
+        if device == "cpu"
+        else f"{torch.cuda.get_device_name(device)}, matrices in TF32",
         "versions": {name: version(name) for name in ("whence", "torch", "transformers")},
     }
+
+
+def load(folder: Path, device: str) -> whence.LayeredModel:
+    """A fine-tuned model in full precision (on a GPU TF32), where it is to be measured."""
+    torch.set_float32_matmul_precision("highest" if device == "cpu" else "high")
+    model = whence.load(folder, dtype=torch.float32)
+    model.module.to(device)
+    return model

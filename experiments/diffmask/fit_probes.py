@@ -6,12 +6,16 @@ WORK holds the fine-tuned models of finetune.py (sst5, sst5-gaps, squad); the pr
 is already there is passed over, one that was killed goes on. Settings were chosen on held-out training sentences, but
 for the learning rate of five-class hidden states (dev) and the model with gaps (all parts had been seen, see
 docs/diffmask.md).
+
+Runs of a real encoder (mpnet-sst5-0, mpnet-squad-0, ... in WORK) are made only when named with --only. Their margin is
+chosen among the candidates (`...-margin-0.01`) fitted before, by what these did to held-out training texts.
 """
 
 import argparse
 import subprocess
 import sys
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +69,86 @@ QUESTIONS = {
     f"squad-{kind}": ("squad", "squad", 9_000, kind, "whence", 0, {**ONE_LAYER, "batch_size": 32, "steps": 2_500})
     for kind in ("hidden", "input")
 }
-RUNS: dict[str, Run] = {**QUESTIONS, **FIVE_CLASSES, **WITH_GAPS, **TOPICS, **TWO_CLASSES, **PUBLISHED}
+USUAL: dict[str, Run] = {**QUESTIONS, **FIVE_CLASSES, **WITH_GAPS, **TOPICS, **TWO_CLASSES, **PUBLISHED}
+
+CHOSEN = "chosen"
+WANTED = {"sst5": {"input": 0.463, "hidden": 0.676}, "squad": {"input": 0.6, "hidden": 0.6}}
+"""The share that must be masked on held-out training texts: of inputs at the last entry, of states on average."""
+MARGINS = {
+    "sst5": {"input": (0.03, 0.05, 0.07), "hidden": (0.005, 0.01, 0.02)},
+    "squad": {"input": (0.03, 0.06), "hidden": (0.03, 0.06)},
+}
+REAL_SST: dict[str, dict[str, Any]] = {
+    "hidden": {"first_margin": 9, "width": 256, "learning_rate": 4e-4, "steps": 1_500},
+    "input": {"learning_rate": 5e-4, "steps": 1_500},
+}
+# every layer in each step: drawn one at a time, a layer had 300 steps to let go of 170 tokens, and some never did
+REAL_SQUAD: dict[str, dict[str, Any]] = {
+    kind: {"batch_size": 16, "steps": 1_500, "multiplier": 1.0, "width": 256, "learning_rate": 5e-4}
+    for kind in ("input", "hidden")
+}
+REAL: dict[str, Run] = {
+    **{
+        f"mpnet-sst5-0-{kind}-margin-{margin:g}": (
+            "mpnet-sst5-0", "sst5", None, kind, "whence", 0, {**REAL_SST[kind], "margin": margin}
+        )
+        for kind, margins in MARGINS["sst5"].items() for margin in margins
+    },
+    **{
+        f"mpnet-sst5-{tuned}-{kind}-{seed}": (
+            f"mpnet-sst5-{tuned}", "sst5", None, kind, "whence", seed, {**REAL_SST[kind], "margin": CHOSEN}
+        )
+        for tuned in range(3) for seed in range(5) for kind in ("hidden", "input")
+    },
+    **{
+        f"mpnet-sst5-{tuned}-{kind}-{recipe}": (f"mpnet-sst5-{tuned}", "sst5", None, kind, recipe, 0, {})
+        for recipe in ("paper", "released") for tuned in range(3) for kind in ("input", "hidden")
+    },
+    **{
+        f"mpnet-squad-0-{kind}-margin-{margin:g}": (
+            "mpnet-squad-0", "squad", 20_000, kind, "whence", 0, {**REAL_SQUAD[kind], "steps": 500, "margin": margin}
+        )
+        for kind, margins in MARGINS["squad"].items() for margin in margins
+    },
+    **{
+        f"mpnet-squad-0-{kind}-{seed}": (
+            "mpnet-squad-0", "squad", 20_000, kind, "whence", seed, {**REAL_SQUAD[kind], "margin": CHOSEN}
+        )
+        for seed in range(3) for kind in ("hidden", "input")
+    },
+}  # fmt: skip
+RUNS = {**USUAL, **REAL}
 
 
-def fit(name: str, data_dir: Path, work: Path, limit: int | None) -> None:
+def candidates(work: Path, data: str, kind: str) -> list[dict[str, Any]]:
+    """What each margin that was tried does to held-out training texts: the share masked, and agreement."""
+    found = []
+    for margin in MARGINS[data][kind]:
+        folder = work / "probes" / f"mpnet-{data}-0-{kind}-margin-{margin:g}"
+        if not (folder / "config.json").exists():
+            continue
+        fitted = whence.DiffMask.load(folder).fitted_
+        assert fitted is not None
+        rows = fitted.results if kind == "hidden" else fitted.results[-1:]
+        agreements = [row.agreement for row in rows if row.agreement is not None]
+        found.append({
+            "margin": margin, "masked": sum(row.masked for row in rows) / len(rows),
+            "agreement": sum(agreements) / len(agreements), "n_texts": rows[0].n_texts,
+        })  # fmt: skip
+    return found
+
+
+def chosen_margin(work: Path, data: str, kind: str) -> float:
+    """Of those that mask as much as is wanted the one with the best agreement, else the one that masks most."""
+    tried = candidates(work, data, kind)
+    if not tried:
+        raise SystemExit(f"fit mpnet-{data}-0-{kind}-margin-* first: the margin is chosen among them")
+    enough = [each for each in tried if each["masked"] >= WANTED[data][kind]]
+    best = max(enough, key=lambda each: each["agreement"]) if enough else max(tried, key=lambda each: each["masked"])
+    return float(best["margin"])
+
+
+def fit(name: str, data_dir: Path, work: Path, limit: int | None, batch_tokens: int | None) -> None:
     model_name, data, n_texts, kind, recipe, seed, changes = RUNS[name]
     if model_name in ("sentiment", "topic"):
         model = whence.load(model_name)
@@ -79,10 +159,15 @@ def fit(name: str, data_dir: Path, work: Path, limit: int | None) -> None:
     examples = read(data, data_dir=data_dir, split="train", limit=limit or n_texts, seed=0)
     texts = [example.as_input for example in examples]
     texts = [text for text in texts if model.encode(*(text if isinstance(text, tuple) else (text,))).cut == 0]
+    if changes.get("margin") == CHOSEN:
+        changes = {**changes, "margin": chosen_margin(work, data, kind)}
     if limit:
         changes = {**changes, "steps": 4, "batch_size": 4}
     probes = whence.DiffMask(kind, recipe, **changes)
-    probes.fit(model, texts, seed=seed, folder=work / "probes" / name, patience=None, validations=4, progress=False)
+    probes.fit(
+        model, texts, seed=seed, folder=work / "probes" / name, patience=None, validations=4, progress=False,
+        batch_tokens=batch_tokens,
+    )  # fmt: skip
     assert probes.fitted_ is not None
     for result in probes.fitted_.results:
         print(name, result, flush=True)
@@ -93,18 +178,23 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS), metavar="NAME")
+    parser.add_argument("--only", nargs="+", default=list(USUAL), metavar="NAME", help="may hold * and [012]")
     parser.add_argument("--limit", type=int, help="a trial with so many texts and four steps")
+    parser.add_argument("--batch-tokens", type=int, help="a pass holds at most, where several runs share a GPU")
     args = parser.parse_args()
-    if len(args.only) == 1:
-        fit(args.only[0], args.data_dir, args.work, args.limit)
+    names = [name for wanted in args.only for name in RUNS if fnmatchcase(name, wanted)]
+    if unknown := [wanted for wanted in args.only if not any(fnmatchcase(name, wanted) for name in RUNS)]:
+        parser.error(f"no run is called {unknown[0]}; there are {', '.join(RUNS)}")
+    waiting = [name for name in dict.fromkeys(names) if not (args.work / "probes" / name / "config.json").exists()]
+    if args.jobs == 1:
+        for name in waiting:
+            fit(name, args.data_dir, args.work, args.limit, args.batch_tokens)
         return
-    waiting = [name for name in args.only if not (args.work / "probes" / name / "config.json").exists()]
     running: dict[str, subprocess.Popen] = {}
     while waiting or running:
         while waiting and len(running) < args.jobs:
             name = waiting.pop(0)
-            running[name] = subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--only", name])
+            running[name] = subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--jobs", "1", "--only", name])
         time.sleep(0.5)
         for name, process in list(running.items()):
             if process.poll() is not None:

@@ -55,15 +55,15 @@ def mask_all(
             numbers = (np.zeros(shape), np.zeros(shape), np.zeros(shape), np.full(shape, -1))
             found[name] = run = Masked(fitted.probes.layers, *numbers, keep)
             of_batches = [[encodings[row] for row in group] for group in groups]
-            outputs = masked_outputs(model, fitted.probes, of_batches, fitted.recipe.special)
+            outputs = masked_outputs(model, fitted.probes.to(model.device), of_batches, fitted.recipe.special)
             for (rows, layer), output in zip(product(groups, range(shape[0])), outputs, strict=True):
                 compared = (output.original, output.changed, output.inputs.mask)
-                run.masked[layer, rows] = output.masked.numpy()
-                run.same[layer, rows] = model.reading.agreement(*compared).numpy()
-                run.moved[layer, rows] = model.reading.divergence(*compared).numpy()
+                run.masked[layer, rows] = output.masked.cpu().numpy()
+                run.same[layer, rows] = model.reading.agreement(*compared).cpu().numpy()
+                run.moved[layer, rows] = model.reading.divergence(*compared).cpu().numpy()
                 if output.changed.ndim == 2:
-                    whole[rows] = output.original.argmax(dim=-1).numpy()
-                    run.said[layer, rows] = output.changed.argmax(dim=-1).numpy()
+                    whole[rows] = output.original.argmax(dim=-1).cpu().numpy()
+                    run.said[layer, rows] = output.changed.argmax(dim=-1).cpu().numpy()
     return whole, found
 
 

@@ -1,9 +1,10 @@
-"""DiffMask on question answering: masking at every layer, kept answers, and the numbers behind Figures 2, 9 and 10.
+"""DiffMask on question answering: masking at every layer, kept answers, and the numbers behind Figures 2, 9, 10 and 14.
 
     python experiments/diffmask/squad.py --data-dir DATA --work WORK --out experiments/diffmask/results
 
 WORK is where `finetune.py` and `fit_probes.py` left the question answerer and its probes. A sample of dev questions,
-among those that fit into 256 tokens with their passage; gates are deterministic. Writes squad.json.
+among those that the model reads to the end with their passage; gates are deterministic. Writes squad.json, or with
+`--only mpnet_squad` the same of WORK/mpnet-squad-0, each seed's probes that are there.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from whence.learned.diffmask.analyses import answers_kept, keep_by_layer, layers
 from whence.learned.diffmask.token_groups import Groups, Tagger, part_of_speech_groups, special_token_groups
 
 KINDS = ("input", "hidden")
-LONGEST = 256  # tokens: what the model reads, so that fine-tuning left longer ones out
+FILES = {"squad": "squad", "mpnet_squad": "mpnet-squad-0"}
+"""Which model of WORK each file tells of."""
+LONGEST = 256  # tokens: what the embedded encoder reads, so that fine-tuning left longer ones out
 QUESTIONS = 500
 THRESHOLDS = (0.1, 0.25, 0.5, 0.75, 0.9)
 RARE = 100
@@ -134,22 +137,36 @@ def analyses(explanations: Sequence[whence.Explanation], examples: Sequence[Exam
     }
 
 
+def probes_of(work: Path, name: str) -> dict[str, list[whence.DiffMask]]:
+    """Of each kind those of every seed; of one seed its name does not tell."""
+    folders = {kind: [work / "probes" / f"{name}-{kind}{seed}" for seed in ("", *(f"-{n}" for n in range(5)))]
+               for kind in KINDS}  # fmt: skip
+    return {
+        kind: [whence.DiffMask.load(folder) for folder in some if (folder / "config.json").exists()]
+        for kind, some in folders.items()
+    }
+
+
 def measured(
-    model: whence.LayeredModel, probes: Mapping[str, whence.DiffMask], examples: Sequence[Example], data_dir: Path
-) -> dict[str, Any]:
+    model: whence.LayeredModel, probes: Mapping[str, Sequence[whence.DiffMask]], examples: Sequence[Example],
+    data_dir: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Of each kind all about its first seed, and of several seeds in short."""
     texts = [(example.text, example.pair or "") for example in examples]
-    _, found = mask_all(model, probes, [model.encode(*text) for text in texts])
+    encodings = [model.encode(*text) for text in texts]
     tagger = part_of_speech.universal_tagger(part_of_speech.Tagger.load(data_dir))
     report: dict[str, Any] = {}
-    for kind, own in probes.items():
-        explanations = whence.explain(model, texts, "diffmask", probes=own)
-        report[kind] = {
-            **two_readings(found[kind]),
-            "layers": by_layer(found[kind]),
-            **analyses(explanations, examples, tagger),
-            "settings": settings_of(own),
-        }
-    right = [is_right(each, example) for each, example in zip(explanations, examples, strict=True)]
+    for kind, of_seeds in probes.items():
+        seeds = []
+        for number, own in reversed(list(enumerate(of_seeds))):  # the first last, whose explanations are looked at
+            _, found = mask_all(model, {kind: own}, encodings)
+            explanations = whence.explain(model, texts, "diffmask", probes=own)
+            right = [is_right(each, example) for each, example in zip(explanations, examples, strict=True)]
+            told = {**two_readings(found[kind]), "layers": by_layer(found[kind])}
+            seeds.append({"seed": number, **told, "answers_kept": kept_answers(explanations, right)})
+        report[kind] = {**told, **analyses(explanations, examples, tagger), "settings": settings_of(own)}
+        if len(of_seeds) > 1:
+            report[kind]["seeds"] = seeds[::-1]
     report["exact"] = mean_with_interval(np.array(right, dtype=float))
     report["mean_tokens"] = float(np.mean([len(each.tokens) for each in explanations]))
     report["mean_answer_tokens"] = float(np.mean([len(predicted_tokens(each)) for each in explanations]))
@@ -160,31 +177,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = command.options(__doc__)
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="of dev, spread over all by chance")
     parser.add_argument("--search-budget", type=int, default=squad_figures.BUDGET)
+    parser.add_argument("--only", choices=FILES, default="squad", help="which file")
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
     started = time.process_time()
-    model = whence.load(args.work / "squad", dtype=torch.float32)
-    probes = {kind: whence.DiffMask.load(args.work / "probes" / f"squad-{kind}") for kind in KINDS}
+    name = FILES[args.only]
+    model = command.load(args.work / name, args.device)
+    probes = probes_of(args.work, name)
     every = read("squad", data_dir=args.data_dir, split="validation")
     drawn = read("squad", data_dir=args.data_dir, split="validation", limit=args.questions, seed=0)
     examples = fitting(model, drawn)
+    tuned = json.loads((args.work / name / "results.json").read_text())
     report = {
-        **command.about("questions", args.threads),
-        "model": json.loads((args.work / "squad" / "results.json").read_text()),
+        **command.about("questions", args.threads, args.device),
+        "model": tuned,
         "n_drawn": len(drawn),
         "n_texts": len(examples),
-        "longest": LONGEST,
+        "longest": tuned.get("longest", LONGEST),
         **measured(model, probes, examples, args.data_dir),
     }
+    first = {kind: own[0] for kind, own in probes.items()}
     training = read("squad", data_dir=args.data_dir, split="train", limit=squad_figures.STATISTICS_TEXTS, seed=0)
     report["figure_2"] = squad_figures.one_question(
-        model, probes["input"], squad_figures.find(every, squad_figures.QUESTION), fitting(model, training),
+        model, first["input"], squad_figures.find(every, squad_figures.QUESTION), fitting(model, training),
         args.search_budget,
     )  # fmt: skip
     report["figure_9"] = squad_figures.two_questions(
-        model, probes, [squad_figures.find(every, question) for question in squad_figures.TWO_QUESTIONS]
+        model, first, [squad_figures.find(every, question) for question in squad_figures.TWO_QUESTIONS]
     )
-    write({**report, "cpu_seconds": round(time.process_time() - started)}, args.out / "squad.json")
+    report["figure_14"] = squad_figures.two_questions(model, first, every[-2:])
+    write({**report, "cpu_seconds": round(time.process_time() - started)}, args.out / f"{args.only}.json")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ WORK is where `finetune.py` and `fit_probes.py` left the five-class models and t
 token is kept iff it is likelier kept than not) and everything is measured on the dev part, at every layer; the seeds'
 means on the test part too. Writes sst.json (five classes), sst_gaps.json (five classes, the model trained with gaps:
 neither the published settings nor figures) and sentiment.json (the embedded models with the probes that ship with
-them).
+them). With `--only mpnet_sst_0` the same of WORK/mpnet-sst5-0, with as many of its probes as are there.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ from whence.models.batching import batches, usual_batch_tokens
 from whence.models.inputs import Encoding
 
 PLAIN, GAPS = "sst5", "sst5-gaps"
+FILES = {"sst": PLAIN, "sst_gaps": GAPS, **{f"mpnet_sst_{seed}": f"mpnet-sst5-{seed}" for seed in range(3)}}
+"""Which model of WORK each file tells of."""
 KINDS: tuple[Literal["input", "hidden"], ...] = ("input", "hidden")
 SEEDS = (0, 1, 2, 3, 4)
 PUBLISHED = ("released", "paper")
@@ -127,7 +129,7 @@ def lost_by_chance(
     """
     logits = np.zeros((len(encodings), 5))
     for indices in batches(model, encodings, usual_batch_tokens(model)):
-        logits[indices] = model.states(model.collate([encodings[index] for index in indices])).logits.numpy()
+        logits[indices] = model.states(model.collate([encodings[index] for index in indices])).logits.cpu().numpy()
     whole, generator = logits.argmax(axis=1), np.random.default_rng(0)
     noise = generator.normal(size=(NOISES, *logits.shape))
     once = np.ones((1, len(gold)))
@@ -174,41 +176,55 @@ def masked_part(
     }
     for key, own in probes.items():
         report["runs"][key] = score_run(gold, whole, found[key], weights) | {"settings": settings_of(own)}
-    for kind in KINDS:
-        mine = [f"{kind}-{seed}" for seed in SEEDS]
+    for kind in kinds_of(probes):
+        mine = _seeds(kind, probes)
         scored = [report["runs"][key] for key in mine]
         report["recipes"][kind] = over_seeds(gold, whole, [found[key] for key in mine], scored, weights)
         report["recipes"][kind]["collapsed_seeds"] = [key for key in mine if report["runs"][key]["collapsed"]]
     agreements = {
         f"{kind}, {reading}": report["recipes"][kind][reading]["agreement"]["value"]
-        for kind in KINDS
+        for kind in report["recipes"]
         for reading in ("top", "mean")
     }
     return report | {"by_chance": lost_by_chance(model, encodings, gold, agreements)}, found
 
 
-def five_classes(name: str, data_dir: Path, work: Path, limit: int | None) -> dict[str, Any]:
-    """One fine-tuned model of WORK; the plain one with the published settings and the figures."""
-    model = whence.load(work / name, dtype=torch.float32)
+def _seeds(kind: str, probes: Mapping[str, Any]) -> list[str]:
+    return [key for seed in SEEDS if (key := f"{kind}-{seed}") in probes]
+
+
+def kinds_of(probes: Mapping[str, Any]) -> list[str]:
+    """Kinds of which there are seeds: of a model's published settings alone there are none."""
+    return [kind for kind in KINDS if _seeds(kind, probes)]
+
+
+def five_classes(name: str, data_dir: Path, work: Path, limit: int | None, device: str) -> dict[str, Any]:
+    """One fine-tuned model of WORK; plain ones with the published settings and the figures."""
+    model = command.load(work / name, device)
     dev, test = (read("sst5", data_dir=data_dir, split=split, limit=limit) for split in ("dev", "test"))
-    plain = name == PLAIN
+    plain = name != GAPS
     probes = {
-        f"{kind}-{run}": whence.DiffMask.load(work / "probes" / f"{name}-{kind}-{run}")
+        f"{kind}-{run}": whence.DiffMask.load(folder)
         for kind in KINDS
         for run in (*map(str, SEEDS), *(PUBLISHED if plain else ()))
+        if ((folder := work / "probes" / f"{name}-{kind}-{run}") / "config.json").exists()
     }
     report, found = masked_part(model, probes, dev)
     report["model"] = json.loads((work / name / "results.json").read_text())
     report["collapse"] = (
         f"at least {COLLAPSED} masked, agreement at most {NO_BETTER} above the commonest answer's share"
     )
-    report["stability"] = {kind: stability([found[f"{kind}-{seed}"] for seed in SEEDS]) for kind in KINDS}
-    seeds = {key: own for key, own in probes.items() if not key.endswith(PUBLISHED)}
-    report["test"], _ = masked_part(model, seeds, test)
-    del report["test"]["runs"]  # the means are enough there
-    if plain:
+    report["stability"] = {kind: stability([found[key] for key in _seeds(kind, probes)]) for kind in kinds_of(probes)}
+    report["test"], _ = masked_part(model, probes if name.startswith("mpnet") else _ours(probes), test)
+    if not name.startswith("mpnet"):
+        del report["test"]["runs"]  # the means are enough there
+    if plain and kinds_of(probes):
         report["figures"] = sst_figures.numbers(model, {kind: probes[f"{kind}-0"] for kind in KINDS}, dev, data_dir)
     return report
+
+
+def _ours(probes: Mapping[str, whence.DiffMask]) -> dict[str, whence.DiffMask]:
+    return {key: own for key, own in probes.items() if not key.endswith(PUBLISHED)}
 
 
 def embedded(name: str, examples: Sequence[Example]) -> dict[str, Any]:
@@ -236,24 +252,26 @@ def embedded(name: str, examples: Sequence[Example]) -> dict[str, Any]:
     return report
 
 
+def embedded_models(data_dir: Path, limit: int | None) -> dict[str, Any]:
+    sentences = read("sst2", data_dir=data_dir, split="dev", limit=limit)
+    news = read("ag_news", data_dir=data_dir, split="test", limit=limit or TOPIC_TEXTS, seed=0)
+    return {"sentiment": embedded("sentiment", sentences), "topic": embedded("topic", news)}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = command.options(__doc__)
-    parser.add_argument("--only", choices=["sst", "sst_gaps", "sentiment"], help="one of the three files")
+    parser.add_argument("--only", choices=[*FILES, "sentiment"], help="one file; else the first two and sentiment")
     parser.add_argument("--limit", type=int, help="texts, for a trial")
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
-    about = command.about("texts", args.threads)
-    for file, name in (("sst", PLAIN), ("sst_gaps", GAPS)):
-        if args.only in (None, file):
-            started = time.process_time()
-            report = five_classes(name, args.data_dir, args.work, args.limit)
-            write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / f"{file}.json")
-    if args.only in (None, "sentiment"):
+    about = command.about("texts", args.threads, args.device)
+    for file in [args.only] if args.only else ["sst", "sst_gaps", "sentiment"]:
         started = time.process_time()
-        sentences = read("sst2", data_dir=args.data_dir, split="dev", limit=args.limit)
-        news = read("ag_news", data_dir=args.data_dir, split="test", limit=args.limit or TOPIC_TEXTS, seed=0)
-        report = {"sentiment": embedded("sentiment", sentences), "topic": embedded("topic", news)}
-        write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / "sentiment.json")
+        if file == "sentiment":
+            report = embedded_models(args.data_dir, args.limit)
+        else:
+            report = five_classes(FILES[file], args.data_dir, args.work, args.limit, args.device)
+        write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / f"{file}.json")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The numbers behind Figures 5 to 8: one sentence by every method at every layer, all of dev by groups of tokens."""
+"""The numbers behind Figures 5 to 8 and 13: sentences by every method at every layer, dev by groups of tokens."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def numbers(
 ) -> dict[str, Any]:
     everywhere = ("embeddings", *range(model.n_layers + 1))
     return {
-        "figure_5": one_sentence(model, probes, data_dir, everywhere),
+        "figure_5": one_sentence(SENTENCE, model, probes, data_dir, everywhere),
+        "figure_13": one_sentence(dev[0].text, model, probes, data_dir, everywhere),
         **groups_of_tokens(
             model, probes, dev, part_of_speech.universal_tagger(part_of_speech.Tagger.load(data_dir), spaced_spans)
         ),
@@ -46,9 +47,13 @@ def numbers(
 
 
 def one_sentence(
-    model: whence.LayeredModel, probes: Mapping[str, whence.DiffMask], data_dir: Path, everywhere: tuple[Any, ...]
+    sentence: str,
+    model: whence.LayeredModel,
+    probes: Mapping[str, whence.DiffMask],
+    data_dir: Path,
+    everywhere: tuple[Any, ...],
 ) -> dict[str, Any]:
-    """Scores of the tokens of one sentence at every layer, by the methods of Figures 5 and 7."""
+    """Scores of the tokens of one sentence at every layer, by the methods of Figures 5, 7 and 13."""
     texts = [example.text for example in read("sst5", data_dir=data_dir, split="train", limit=STATISTICS_TEXTS, seed=0)]
     usual = StateStatistics(everywhere, by_position=True).fit(model, texts)
     settings: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -77,11 +82,11 @@ def one_sentence(
     for name, (method, options) in settings.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", whence.WhenceWarning)  # a layer at which nothing is kept scores all zero
-            found = whence.explain(model, SENTENCE, method, **options)
+            found = whence.explain(model, sentence, method, **options)
         scores = np.abs(found.scores.astype(float))
         maps[name] = {"layers": list(found.layers), "scores": scores.T.tolist()}
     return {
-        "sentence": SENTENCE,
+        "sentence": sentence,
         "predicted": str(found.prediction),
         "tokens": [token.text for token in found.tokens],
         "maps": maps,

@@ -15,19 +15,23 @@ search did not solve within its budget are counted and left out.
 
 The paper's text reads as if the model were BERT, its code has this experiment only for a GRU over frozen word
 embeddings: both can be had. Neither gives step sizes, steps or how gates become sets: the settings here were chosen on
-sentences of the training part (--split train).
+sentences of the training part (--split train); with `--tune 60` DiffMask and its rival are each given the best of the
+same step sizes on so many of them. A run that was stopped goes on: what is done stands beside the results, in
+NAME.part.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import platform
 import time
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,6 +42,7 @@ from torch import Tensor, nn
 
 import whence
 from whence.data import KNOWN, read
+from whence.files import write_whole
 from whence.learned.diffmask.erasure import KeptSets, smallest_kept_sets
 from whence.learned.diffmask.per_example import DIFFMASK_PER_TEXT
 from whence.learned.diffmask.reinforce import REINFORCE_PER_TEXT
@@ -66,6 +71,26 @@ ROWS: dict[str, tuple[Method, dict[str, Any]]] = {
     "REINFORCE, released": (SAMPLED_MASKS, {**RELEASED, "choose": "smallest"}),
     "REINFORCE, released, last step": (SAMPLED_MASKS, {**RELEASED, "choose": "last"}),
 }
+
+
+RATES = (0.03, 0.1, 0.3)
+TUNED = {"DiffMask": "DiffMask", "REINFORCE": "REINFORCE, corrected"}
+SENTENCES_AT_ONCE = 64
+
+
+class Progress:
+    """What is done of a run, in a file, by name; another run's file is not gone on with."""
+
+    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+        self.path, known = path, json.loads(path.read_text()) if path.exists() else {}
+        self.done: dict[str, Any] = known if known.get("settings") == settings else {"settings": settings}
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self.done:
+            self.done[name] = make()
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(json.dumps(self.done), self.path)
+        return self.done[name]
 
 
 class GRUClassifier(nn.Module):
@@ -201,6 +226,50 @@ def measure(
     }
 
 
+def searched_sets(
+    model: whence.LayeredModel, texts: Sequence[str], progress: Progress, **options: Any
+) -> list[KeptSets]:
+    """The smallest sufficient sets of every sentence, some sentences at a time."""
+
+    def search(some: Sequence[str]) -> list[Any]:
+        found = smallest_kept_sets(model, some, constraint="divergence", margin=MARGIN, **options)
+        return [[each.sets, each.at_least, each.complete, each.evaluations] for each in found]
+
+    known: list[Any] = []
+    for start in range(0, len(texts), SENTENCES_AT_ONCE):
+        some = texts[start : start + SENTENCES_AT_ONCE]
+        known += progress.once(f"search {start} of {hash_of(texts)}", partial(search, some))
+        print(f"searched {min(start + SENTENCES_AT_ONCE, len(texts))} of {len(texts)}", flush=True)
+    return [
+        KeptSets(model.encode(text).tokens, tuple(map(tuple, sets)), *others)
+        for text, (sets, *others) in zip(texts, known, strict=True)
+    ]
+
+
+def hash_of(texts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
+
+
+def tuned(
+    model: whence.LayeredModel, texts: Sequence[str], progress: Progress, budget: int, **run: Any
+) -> dict[str, dict[str, Any]]:
+    """For each of the two rivals the step sizes with the best F1 on these sentences, and what all of them gave."""
+    searched = searched_sets(model, texts, progress, budget=budget, batch_tokens=run["batch_tokens"])
+    solved = [(text, found) for text, found in zip(texts, searched, strict=True) if found.found]
+    ours, optima = [text for text, _ in solved], [found for _, found in solved]
+    found = {}
+    for family, row in TUNED.items():
+        tried = {
+            rate: progress.once(
+                f"tuning {row} {rate}", partial(measure, model, row, ours, optima, [0], rate=rate, **run)
+            )["f1"]
+            for rate in RATES
+        }
+        found[family] = {"rate": max(tried, key=tried.__getitem__), "n": len(ours), "f1_by_rate": tried}
+        print(f"{family}: {found[family]}", flush=True)
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="gru", help="'gru', trained here, or the folder of a five-class SST model")
@@ -216,6 +285,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--width", type=int, help="of the GRU; by default that of the word embeddings")
     parser.add_argument("--epochs", type=int, default=5, help="of the GRU")
     parser.add_argument("--batch-tokens", type=int)
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
+    parser.add_argument("--tune", type=int, help="training sentences on which step sizes are chosen")
     args = parser.parse_args(arguments)
     out = args.out or HERE / "results" / f"table2_{'gru' if args.model == 'gru' else 'bert'}.json"
 
@@ -234,10 +305,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         short = [short[index] for index in sorted(chosen.tolist())]
     print(f"model ready in {trained:.0f} s; {len(short)} of {len(sentences)} sentences", flush=True)
 
+    told = {name: value for name, value in vars(args).items() if name not in ("data_dir", "out", "rows", "device")}
+    progress = Progress(out.with_suffix(".part.json"), told)
+    steps: dict[str, Any] = {"steps": args.steps, "batch_tokens": args.batch_tokens}
+    warnings.simplefilter("ignore", whence.WhenceWarning)  # an empty set is no mishap here
+    found_rates: dict[str, dict[str, Any]] = {}
+    if args.tune:
+        training = [each.text for each in read("sst5", data_dir=args.data_dir, split="train")]
+        fitting = [text for text in training if len(model.encode(text)) <= args.longest]
+        chosen = np.random.default_rng(0).choice(len(fitting), min(args.tune, len(fitting)), replace=False)
+        found_rates = tuned(
+            model, [fitting[index] for index in sorted(chosen.tolist())], progress, args.budget, **steps
+        )
     started = time.perf_counter()
-    searched = smallest_kept_sets(
-        model, short, constraint="divergence", margin=MARGIN, budget=args.budget, batch_tokens=args.batch_tokens
-    )
+    searched = searched_sets(model, short, progress, budget=args.budget, batch_tokens=args.batch_tokens)
     seconds = time.perf_counter() - started
     solved = [(text, found) for text, found in zip(short, searched, strict=True) if found.found]
     texts, optima = [text for text, _ in solved], [found for _, found in solved]
@@ -264,25 +345,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "seconds": round(seconds, 1),
         },
         "model": {
-            "name": "GRU over the embedded model's frozen word embeddings" if args.model == "gru" else "BERT",
+            "name": "GRU over the embedded model's frozen word embeddings" if args.model == "gru" else family_of(model),
             "accuracy": round(accuracy(model, args.data_dir, args.split), 4),
             **({"epochs": args.epochs, "width": model.module.gru.hidden_size} if args.model == "gru" else {}),  # type: ignore[union-attr]
         },
+        "tuned": found_rates,
         "split": args.split,
         "seeds": args.seeds,
         "hardware": torch.cuda.get_device_name() if args.device.startswith("cuda") else f"cpu ({platform.machine()})",
         "threads": torch.get_num_threads(),
         "versions": {"whence": version("whence"), "torch": torch.__version__},
     }
-    warnings.simplefilter("ignore", whence.WhenceWarning)  # an empty set is no mishap here
-    for row in ROWS:
-        record["rows"][row] = measure(
-            model, row, texts, optima, args.seeds, steps=args.steps, batch_tokens=args.batch_tokens
+    for row in [row for row in ROWS if row in args.rows]:
+        rates = {"rate": found_rates[row.split(",")[0]]["rate"]} if found_rates else {}
+        record["rows"][row] = progress.once(
+            row, partial(measure, model, row, texts, optima, args.seeds, **rates, **steps)
         )
         shown = {name: record["rows"][row][name] for name in ("precision", "recall", "f1", "sparsity", "optimality")}
         print(f"{row}: {shown} in {record['rows'][row]['seconds']} s", flush=True)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(record, indent=1) + "\n")
+    progress.path.unlink(missing_ok=True)
+
+
+def family_of(model: whence.LayeredModel) -> str:
+    """BERT, MPNet, ...: the model's class without its head."""
+    return model.record.architecture.split("For")[0].upper().replace("MPNET", "MPNet")
 
 
 if __name__ == "__main__":

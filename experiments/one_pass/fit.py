@@ -12,7 +12,8 @@ set aside calibrate the errors. Seed 0 of `sentiment_reviews` and `topic` ships 
 `decoder-SEED` learns the next word of the decoder's board, on its prompts with training sentences, in fewer and smaller
 steps: such a model is fifteen times as dear. `responses-SEED` learns what it answers to training questions of the board
 of responses, `responses_diffmask-SEED` is DiffMask on the same, at fewer layers. The answers are kept in
-FOLDER/answers.json.
+FOLDER/answers.json. With --model, `sentiment-SEED`, `topic-SEED`, `sentiment_diffmask-SEED` and `topic_diffmask-SEED`
+are fitted for that classifier instead of the embedded one. What is in FOLDER already is passed over.
 """
 
 from __future__ import annotations
@@ -59,24 +60,27 @@ def of_texts(name: str, model_name: str, given: argparse.Namespace) -> tuple[lis
 
 def main(given: argparse.Namespace) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
+    of_classifier = {"steps": given.steps} if given.steps else {}
     for run in given.runs:
+        if (given.out / run / "config.json").exists():
+            continue
         name, _, seed = run.partition("-")
         responds = name.startswith("responses")
         decoder = responds or name == "decoder"
         model_name = "sentiment" if decoder else name.partition("_")[0]
-        model = whence.load(given.model if decoder else model_name)
+        model = whence.load(given.model if decoder or given.model else model_name)
         model.module.to(given.device)
         training, aside = of_questions(model, given) if responds else of_texts(name, model_name, given)
         started = time.perf_counter()
         settings: dict[str, Any] = {"held_out": aside, "seed": int(seed), "progress": False}
         view = responding(model) if responds else model
         if name.endswith("diffmask"):
-            masks = whence.DiffMask("input", **MASKS).fit(view, training, **settings)
+            masks = whence.DiffMask("input", **(MASKS if responds else of_classifier)).fit(view, training, **settings)
             masks.save(given.out / run)
             assert masks.fitted_ is not None
             told: Any = masks.fitted_.results[-1]
         else:
-            recipe = RESPONSES if responds else DECODER if decoder else {}
+            recipe = RESPONSES if responds else DECODER if decoder else of_classifier
             probes = whence.ShapleyProbes(**recipe).fit(view, training, **settings)
             probes.save(given.out / run, dtype=torch.int8)
             assert probes.fitted_ is not None
@@ -89,6 +93,7 @@ if __name__ == "__main__":
     arguments.add_argument("runs", nargs="+", metavar="MODEL-SEED")
     arguments.add_argument("--data-dir", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
-    arguments.add_argument("--model", help="the decoder's folder or hub id")
+    arguments.add_argument("--model", help="folder or hub id: the decoder's, or a classifier's")
+    arguments.add_argument("--steps", type=int, help="of a classifier's probes, if not the usual")
     arguments.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     main(arguments.parse_args())

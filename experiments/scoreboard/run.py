@@ -3,6 +3,8 @@
 python experiments/scoreboard/run.py --board sst2 --data-dir DATA --work WORK [--limit 500] [--threads 2]
 python experiments/scoreboard/run.py --board decoder --model FOLDER --data-dir DATA --work WORK
 python experiments/scoreboard/run.py --board responses --model FOLDER --data-dir DATA --work WORK --limit 200
+python experiments/scoreboard/run.py --board sst2 --model WORK/mpnet-sst2-0 --head WORK/mpnet-head --probes PROBES \
+    --data-dir DATA --work WORK --results FOLDER
 
 Boards: sst2, ag_news and imdb (reviews of up to 256 tokens; the probes saw none) with the embedded models, leaves (SST
 with the labels of its words, for plausibility), decoder: a causal language model that is shown two reviews with their
@@ -69,7 +71,8 @@ BOARDS = {
 
 arguments = argparse.ArgumentParser(description="Make one scoreboard.")
 arguments.add_argument("--board", required=True, choices=BOARDS)
-arguments.add_argument("--model", help="the decoder's folder or hub id")
+arguments.add_argument("--model", help="folder or hub id: the decoder's, or another classifier's than the embedded")
+arguments.add_argument("--head", help="folder of the language model whose head decodes such a classifier")
 arguments.add_argument("--data-dir", type=Path)
 arguments.add_argument("--work", type=Path, required=True, help="where the board and its finished pieces go")
 arguments.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
@@ -84,16 +87,16 @@ arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--batch-tokens", type=int, help="tokens a forward pass holds at most")
 
 
-def probes_of(folder: Path | None, board: Board) -> dict[int, whence.ShapleyProbes]:
-    """By seed: the decoder's probes, or those of further seeds than the one that ships with an embedded model."""
-    seeds = range(3) if board.model is None else range(1, 3)
-    found = {} if folder is None else {seed: folder / f"{board.probes}-{seed}" for seed in seeds}
+def probes_of(folder: Path | None, board: Board, *, embedded: bool) -> dict[int, whence.ShapleyProbes]:
+    """By seed: the given model's probes, or those of further seeds than the one that ships with an embedded model."""
+    seeds, name = (range(1, 3), board.probes) if embedded else (range(3), board.probes.partition("_")[0])
+    found = {} if folder is None else {seed: folder / f"{name}-{seed}" for seed in seeds}
     return {seed: whence.ShapleyProbes.load(each) for seed, each in found.items() if each.is_dir()}
 
 
 def masks_of(folder: Path | None, board: Board) -> whence.DiffMask | None:
-    """DiffMask fitted for a decoder's board."""
-    found = None if folder is None else folder / f"{board.probes}_diffmask-0"
+    """DiffMask fitted for the given model."""
+    found = None if folder is None else folder / f"{board.probes.partition('_')[0]}_diffmask-0"
     return whence.DiffMask.load(found) if found is not None and found.is_dir() else None
 
 
@@ -176,13 +179,14 @@ def main(given: argparse.Namespace) -> None:
         torch.set_num_threads(given.threads)
     on_gpu = given.device.startswith("cuda")
     torch.set_float32_matmul_precision("high" if on_gpu else "highest")
-    model = whence.load(chosen.model or given.model)
+    model = whence.load(given.model or chosen.model, head=given.head)
     model.module.to(given.device)
     given.results.mkdir(parents=True, exist_ok=True)
     texts = (answered_texts_of if chosen.answered else texts_of)(model, chosen, given)
     folder = given.work / given.board
     started = time.perf_counter()
-    probes, masks = probes_of(given.probes, chosen), masks_of(given.probes, chosen)
+    embedded = given.model is None
+    probes, masks = probes_of(given.probes, chosen, embedded=embedded), masks_of(given.probes, chosen)
     methods, options = contestants(model, given.methods, probes, masks, answered=chosen.answered)
     board = evaluate(
         model,

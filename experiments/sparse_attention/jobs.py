@@ -212,10 +212,11 @@ def _train(
 
 
 def _base(job: Job, corpus: corpora.Corpus, means: Means) -> AttentionClassifier:
-    """The classifier that an adversary imitates: from its files or, where only its record was kept, trained again."""
+    """The classifier that all adversaries imitate: from its files or, where only its record was kept, trained again."""
     folder = means.work / "models" / job.name
-    if folder.exists():
-        return AttentionClassifier.load(folder).to(means.device)
-    model = _start(job, corpus, means)
-    _train(model, job, corpus, means)
-    return model
+    if not folder.exists():
+        model = _start(job, corpus, means)
+        _train(model, job, corpus, means)
+        if not folder.exists():  # another process may have been first
+            model.save(folder)
+    return AttentionClassifier.load(folder).to(means.device)

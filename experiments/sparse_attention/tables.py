@@ -11,7 +11,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # where intervals is
 
 import numpy as np
 import paper
-from intervals import Interval, of_rank_correlation, with_seeds
+from intervals import Interval, of_rank_correlation, over, with_seeds
 
 PAIRS = [(encoder, projection) for encoder in paper.ENCODERS for projection in ("softmax", "sparsemax")]
 NAMES = {
@@ -282,13 +282,20 @@ def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> li
     tests = [chosen_adversary(record) for record in records]
     bases = sorted({each["test"]["base_accuracy"] for record in records for each in record["adversaries"]})
     keys = ("jensen_shannon", "accuracy", "base_accuracy", "prediction_distance")
-    apart, right, base, moved = (float(np.mean([each[key] for each in tests])) for key in keys)
+    apart, right, base, moved = ([each[key] for each in tests] for key in keys)
+    change = [one - other for one, other in zip(right, base, strict=True)]
     weights = ", ".join(f"{weight:g}" for weight in sorted({each["settings"]["divergence_weight"] for each in tests}))
     epochs = ", ".join(f"{each['n_epochs']} of {each['settings']['max_epochs']}" for each in tests)
     return [
-        f"{tests[0]['n_documents']:,}", str(len(records)), f"{apart:.2f}", f"{right:.2f}", f"{right - base:+.2f}",
-        ", ".join(f"{each:.3f}" for each in bases), f"{moved:.2f}", weights, epochs,
+        f"{tests[0]['n_documents']:,}", str(len(records)), _of_seeds(apart), _of_seeds(right), _of_seeds(change, "+"),
+        ", ".join(f"{each:.3f}" for each in bases), f"{np.mean(moved):.2f}", weights, epochs,
     ]  # fmt: skip
+
+
+def _of_seeds(values: Sequence[float], sign: str = "") -> str:
+    """The mean of the seeds with its interval; of one seed its number."""
+    value, low, high = over(values)
+    return f"{value:{sign}.2f}" + (f" [{low:{sign}.2f}, {high:{sign}.2f}]" if len(values) > 1 else "")
 
 
 def table_6(results: Results, data: Sequence[str]) -> str:

