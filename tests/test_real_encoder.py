@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
+import ready_processes
 import tiny_models
 import torch
 from safetensors.torch import load_file
@@ -127,10 +126,10 @@ def write_data(folder: Path) -> None:
 
 
 def fine_tuned(task: str, encoder: Path, folder: Path, out: str, *options: str) -> None:
-    command = [sys.executable, EXPERIMENTS / "diffmask" / "finetune.py", task, "--model", encoder, "--batch", "2",
-               "--data-dir", folder, "--out", folder / out, *options]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment)
+    done = ready_processes.run(
+        EXPERIMENTS / "diffmask" / "finetune.py", task, "--model", encoder, "--batch", "2",
+        "--data-dir", folder, "--out", folder / out, *options,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 
@@ -150,13 +149,12 @@ def test_a_fine_tuning_that_was_stopped_ends_as_if_it_had_not_been(encoder: Path
     how = ("--epochs", "1", "--checkpoint-seconds", "0")
     fine_tuned("sst5", encoder, tmp_path, "whole", *how)
     script = (EXPERIMENTS / "diffmask" / "finetune.py").read_text()
-    stopping = tmp_path / "stopping.py"
-    stopping.write_text(script.replace("        last_written = time.monotonic()\n", "        sys.exit()\n", 1))
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(
-        [str(EXPERIMENTS / "diffmask"), os.environ.get("PYTHONPATH", "")])}  # fmt: skip
-    command = [sys.executable, stopping, "sst5", "--model", encoder, "--batch", "2", "--data-dir", tmp_path,
-               "--out", tmp_path / "cut", *how]  # fmt: skip
-    subprocess.run(list(map(str, command)), check=True, env=environment, capture_output=True)
+    stopping = script.replace("        last_written = time.monotonic()\n", "        sys.exit()\n", 1)
+    done = ready_processes.run(
+        f"import sys; sys.path.insert(0, {str(EXPERIMENTS / 'diffmask')!r})\n{stopping}",
+        "sst5", "--model", encoder, "--batch", "2", "--data-dir", tmp_path, "--out", tmp_path / "cut", *how,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "cut" / "checkpoint.safetensors").exists()
     assert not (tmp_path / "cut" / "results.json").exists()
     fine_tuned("sst5", encoder, tmp_path, "cut", *how)
