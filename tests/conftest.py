@@ -1,8 +1,6 @@
 """What every test needs: no network, one thread per process, shapes checked, the tiny models, and a browser."""
 
-import functools
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import playwright.sync_api
 import pytest
 import tiny_models
 import torch
+from browsers import FLAGS, PATIENCE, chromium
 from hypothesis import settings
 from transformers import logging
 
@@ -37,17 +36,6 @@ def bert() -> whence.LayeredModel:
     return whence.load(tiny_models.build("bert"), tiny_models.wordpiece(), head=head)
 
 
-@functools.cache
-def chromium() -> str | None:
-    """The machine's own, or the one that playwright installs."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        if found := shutil.which(name):
-            return found
-    with playwright.sync_api.sync_playwright() as engine:
-        path = engine.chromium.executable_path
-    return path if os.path.exists(path) else None
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skipped here, not in the fixture, so that the summary says it in one line for all."""
     if "browser" in getattr(item, "fixturenames", ()) and chromium() is None:
@@ -62,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[playwright.sync_api.Browser]:
     with playwright.sync_api.sync_playwright() as engine:
-        started = engine.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
+        started = engine.chromium.launch(executable_path=chromium(), args=FLAGS)
         yield started
         started.close()
 
@@ -81,7 +69,7 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         )
         contexts.append(context)
         tab = context.new_page()
-        tab.set_default_timeout(20_000)
+        tab.set_default_timeout(PATIENCE)
         tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
         tab.on("console", lambda message: troubles.append(f"console: {message.text}"))
         tab.on("dialog", lambda dialog: troubles.append("a dialog"))

@@ -12,6 +12,7 @@ from typing import Any
 import playwright.sync_api
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from browsers import PATIENCE
 from served import Running, decoder, running
 from test_page import HOSTILE
 
@@ -40,7 +41,7 @@ def live(browser: Any, server: Running) -> Iterator[Open]:
         )
         contexts.append(context)
         tab = context.new_page()
-        tab.set_default_timeout(15_000)
+        tab.set_default_timeout(PATIENCE)
         tab.on("pageerror", lambda error: troubles.append(f"error: {error}"))
         tab.on(
             "console",

@@ -401,7 +401,7 @@ def test_acceptance_9_the_papers_and_the_released_settings_are_apart() -> None:
     shared = {"start": 5.0, "relative": False, "rectified": False, "hard": False, "special": True, "limit": None,
               "baseline": "released", "optimiser": "lookahead_rmsprop", "learning_rate": 3e-4, "multiplier": 1.0,
               "multiplier_limit": 200.0, "warm_up": 1_200, "cool_down": 0.0, "batch_size": 64,
-              "first_margin": 1.0, "width": None, "every_layer": False, "layers": None}  # fmt: skip
+              "first_margin": 1.0, "width": None, "every_layer": False, "layers": None, "minutes": None}  # fmt: skip
     own = {"probe": ("released", "paper"), "penalty": ("log", "count"), "margin": (0.1, 0.5),
            "baseline_learning_rate": (1e-3, 3e-4), "multiplier_learning_rate": (0.3, 0.1),
            "steps": (40_200, 6_700)}  # fmt: skip

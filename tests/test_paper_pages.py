@@ -242,7 +242,7 @@ def test_the_commands_of_diffmask_are_those_of_its_records() -> None:
 
 
 def test_the_probes_are_fitted_as_their_records_say() -> None:
-    runs = run_script(EXPERIMENTS / "diffmask" / "fit_probes.py", name="fit_probes")["RUNS"]
+    runs = run_script(EXPERIMENTS / "diffmask" / "fit_probes.py", name="fit_probes")["USUAL"]
     recorded = {f"sst5-{key}": run for key, run in record("diffmask", "sst")["runs"].items()}
     recorded |= {f"sst5-gaps-{key}": run for key, run in record("diffmask", "sst_gaps")["runs"].items()}
     embedded = record("diffmask", "sentiment")

@@ -90,7 +90,7 @@ def test_from_questions_to_a_board(
     assert questions.accuracy(model, right)["accuracy"]["mean"] == 0.5
     given = argparse.Namespace(
         runs=["responses-0", "responses_diffmask-0"], data_dir=data, out=tmp_path / "probes", model=str(decoder),
-        device="cpu",
+        device="cpu", steps=None,
     )  # fmt: skip
     fit.main(given)
     names = ["gradient_x_input", "one_pass", "amortised_shapley", "diffmask"]

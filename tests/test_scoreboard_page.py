@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from browsers import PATIENCE
 from rich.console import Console
 from test_page import data_of
 from typer.testing import CliRunner
@@ -197,7 +198,7 @@ def test_the_page_answers_at_once(browser: Any, folder: Path, board: Scoreboard,
     troubles: list[str] = []
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     tab = context.new_page()
-    tab.set_default_timeout(10_000)
+    tab.set_default_timeout(PATIENCE)
     tab.on("pageerror", lambda error: troubles.append(str(error)))
     tab.on("console", lambda message: troubles.append(message.text))
     tab.on("request", lambda request: None if request.url.startswith("file://") else troubles.append(request.url))
@@ -230,7 +231,7 @@ def test_the_ranking_can_be_by_any_metric_and_a_click_leads_to_the_text(
 ) -> None:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     tab = context.new_page()
-    tab.set_default_timeout(10_000)
+    tab.set_default_timeout(PATIENCE)
     tab.goto((folder / "scoreboard.html").as_uri())
     tab.select_option("#metric", "sufficiency")
     wanted = [place.name for place in board.ranking("sufficiency").standings]
