@@ -28,6 +28,7 @@ from whence.serving.asked import AskedExplanation, AskedPrediction
 from whence.serving.desk import AT_ONCE, Desk
 from whence.serving.limits import BusyError, Limits, TooLongError
 from whence.serving.models import predicted
+from whence.serving.running import listen
 
 TEXT = "the plot was not bad, but it is too long and so very dull in the end!"
 LIMITS = Limits(characters=2_000, body=300_000, jobs=3, waiting=8, patience=1.0, connections=40, seconds=20)
@@ -609,3 +610,22 @@ def test_what_is_asked_alike_goes_together() -> None:
     assert AskedExplanation(text="a", units=[(0, 1)]).alike is None
     assert AskedPrediction(text="a").pair is None
     assert torch.is_grad_enabled()
+
+
+def test_answers_are_sent_at_once() -> None:
+    """A small answer must not wait until the client has acknowledged its head."""
+    found: list[int] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        found.append(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async def ask() -> None:
+        listening = listen("127.0.0.1", 0)
+        async with await asyncio.start_server(answer, sock=listening):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            await reader.read()
+            writer.close()
+
+    asyncio.run(ask())
+    assert found == [1]

@@ -23,7 +23,8 @@ FULL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0
 def listen(host: str, port: int) -> socket.socket:
     """A socket there; 0 takes any port that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    # of TCP by name: asyncio sends what it has at once only on such sockets; else every answer waits 40 ms
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host.strip("[]"), port))
