@@ -35,7 +35,7 @@ ROOT = HERE.parent
 
 sys.path.append(str(HERE / "diffmask"))
 
-from fit_probes import REAL  # type: ignore[import-not-found]  # noqa: E402
+from fit_probes import REAL  # noqa: E402
 
 KINDS = ("hidden", "input")
 BATCH_TOKENS = 16_384
@@ -238,7 +238,8 @@ def side_by_side(commands: Sequence[Sequence[str]], log: Path, seconds: float) -
                              start_new_session=True)
             for command in commands
         ]  # fmt: skip
-        ends, codes = time.monotonic() + seconds, []
+        ends = time.monotonic() + seconds
+        codes: list[int | None] = []
         for process in running:
             try:
                 codes.append(process.wait(max(0.0, ends - time.monotonic())))

@@ -8,6 +8,7 @@ import json
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -81,7 +82,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny MPNet without a head, as the packages hold it."""
     folder = tmp_path_factory.mktemp("encoder") / "mpnet"
     tokenizer = tiny_models.byte_level()
-    small = {**tiny_models.SMALL, "max_position_embeddings": 130, "num_hidden_layers": 2}
+    small: dict[str, Any] = {**tiny_models.SMALL, "max_position_embeddings": 130, "num_hidden_layers": 2}
     module = tiny_models.shaken(MPNetModel(MPNetConfig(vocab_size=len(tokenizer), pad_token_id=1, **small)))
     module.config.architectures = ["MPNetForMaskedLM"]
     module.save_pretrained(folder)

@@ -92,7 +92,8 @@ def load_task(
     examples = read(name, data_dir=data_dir, limit=None if starts else sample, seed=seed)
     if starts is not None:
         examples = [first for start in starts if (first := _beginning(examples, start)) is not None]
-    model = whence.load(folder or MODELS[name], head=head, **({"dtype": torch.float32} if folder else {}))
+    precision: dict[str, Any] = {"dtype": torch.float32} if folder else {}
+    model = whence.load(folder or MODELS[name], head=head, **precision)
     if folder is not None:  # a model is known by its name, not by where it lay in this run
         model = replace(model, record=replace(model.record, id=folder.name))
     model.module.to(device)

@@ -74,7 +74,7 @@ USUAL: dict[str, Run] = {**QUESTIONS, **FIVE_CLASSES, **WITH_GAPS, **TOPICS, **T
 CHOSEN = "chosen"
 WANTED = {"sst5": {"input": 0.463, "hidden": 0.676}, "squad": {"input": 0.6, "hidden": 0.6}}
 """The share that must be masked on held-out training texts: of inputs at the last entry, of states on average."""
-MARGINS = {
+MARGINS: dict[str, dict[str, tuple[float, ...]]] = {
     "sst5": {"input": (0.03, 0.05, 0.07), "hidden": (0.005, 0.01, 0.02)},
     "squad": {"input": (0.03, 0.06), "hidden": (0.03, 0.06)},
 }

@@ -179,7 +179,10 @@ def main(given: argparse.Namespace) -> None:
         torch.set_num_threads(given.threads)
     on_gpu = given.device.startswith("cuda")
     torch.set_float32_matmul_precision("high" if on_gpu else "highest")
-    model = whence.load(given.model or chosen.model, head=given.head)
+    wanted = given.model or chosen.model
+    if wanted is None:
+        raise SystemExit(f"the board {given.board} needs --model FOLDER")
+    model = whence.load(wanted, head=given.head)
     model.module.to(given.device)
     given.results.mkdir(parents=True, exist_ok=True)
     texts = (answered_texts_of if chosen.answered else texts_of)(model, chosen, given)
