@@ -9,10 +9,11 @@ captum's leave-one-out runs token by token (its default) and with the whole resp
 reads texts, so the text must come back to the same ids. Its occlusion takes a pass per prompt token and response token
 and gets the first tokens of the response only, and its path of integrated gradients also leads through the response's
 own earlier tokens, which whence leaves as they are, so that only the first token's scores are the same number; whence's
-seconds are of the whole response in every row. Packages that are not installed are left out, with the reason. What
-others keep running on the machine is written beside the seconds. Before whence is timed it explains a short prompt: it
-compares a model's gradients with differences once, when it first meets the model. Integrated gradients differ by more
-than 1e-4 because the model's own float32 moves them by as much: on such a path its gradients are large and cancel.
+seconds are of the whole response in every row. Packages that are not installed are left out, with the reason. Every row
+says what the load of the machine was when its method began (after another method, that one's too). Before whence is
+timed it explains a short prompt: it compares a model's gradients with differences once, when it first meets the model.
+Where whence can also explain the response as a whole (`each_token=False`), that is held to the sum of what the others
+say of its tokens, for which they have no faster way: their seconds are those of the same run.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def main() -> None:
     parser.add_argument("--prompt-tokens", type=int, default=200)
     parser.add_argument("--response-tokens", type=int, default=30)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--contests", nargs="+", default=list(CONTESTS), choices=CONTESTS, help="only these")
+    parser.add_argument("--out", type=Path, help="rows that are there and are not measured now stay")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(options.threads)
@@ -55,24 +57,51 @@ def main() -> None:
     prompt = model.encode(" ".join(review["text"] for review in reviews())).ids[: options.prompt_tokens]
     response = generate(model, prompt, max_new_tokens=options.response_tokens)
     encoding = responding(model).encode_response(prompt, response)
-    rows, left_out = [], dict[str, str]()
+    rows, left_out = list[dict[str, Any]](), dict[str, str]()
+    if options.out and options.out.exists():
+        known = json.loads(options.out.read_text())["rows"]
+        measured_now = {*options.contests, *map(as_a_whole, options.contests)}
+        rows = [row for row in known if row["method"] not in measured_now]
     short = responding(model).encode_response(prompt[:12], response[:2])
-    for method, (ours, *peers) in CONTESTS.items():
+    for method in options.contests:
+        ours, *peers = CONTESTS[method]
+        load = os.getloadavg()[0]
         ours(model, short)  # looks at the model's gradients once, before anybody believes them
-        mine, seconds = timed(ours, model, encoding)
+        mine = timed(ours, model, encoding)
+        whole = timed(WHOLE[method], model, encoding) if method in WHOLE else None
         for package, name, peer in peers:
             if (why := missing(package)) is not None:
                 left_out[package] = why
                 continue
-            row: dict[str, Any] = {"method": method, "package": package, "setting": name, "whence_seconds": seconds}
-            theirs, others = timed(peer, model, encoding)
-            same = mine[: len(theirs)]
-            far = float(np.abs(theirs - same).max() / np.abs(same).max())
-            rows.append({**row, "tokens": len(theirs), "seconds": others, "ratio": others / seconds, "apart": far})
-            ratio = f"{others:8.2f} s / {seconds:6.2f} s = {others / seconds:6.1f}x"
-            print(f"{method:20} {package} {name:24} {ratio}  {len(theirs)} tokens, apart by {far:.1e}", flush=True)
-    if options.out:
-        write(options, rows, left_out, len(prompt), len(response))
+            theirs = timed(peer, model, encoding)
+            found = [{"method": method, "package": package, "setting": name, **beside(mine, theirs)}]
+            if whole is not None:
+                summed = (theirs[0].sum(axis=0, keepdims=True), theirs[1])
+                name = f"{name}, its tokens summed"
+                row = {"method": as_a_whole(method), "package": package, "setting": name}
+                found.append({**row, **beside(whole, summed), "tokens": len(theirs[0])})
+            found = [{**row, "load": load} for row in found]
+            for row in found:
+                seconds = f"{row['seconds']:8.2f} s / {row['whence_seconds']:6.2f} s = {row['ratio']:6.1f}x"
+                told = f"{row['tokens']} tokens, apart by {row['apart']:.1e}"
+                print(f"{row['method']:20} {row['package']} {row['setting']:24} {seconds}  {told}", flush=True)
+            rows += found
+            if options.out:
+                write(options, rows, left_out, len(prompt), len(response))
+
+
+def as_a_whole(method: str) -> str:
+    return f"{method}, the whole response"
+
+
+def beside(mine: tuple[Table, float], theirs: tuple[Table, float]) -> dict[str, Any]:
+    """How far another's scores are from whence's of the same tokens, and how much longer they took."""
+    same = mine[0][: len(theirs[0])]
+    far = float(np.abs(theirs[0] - same).max() / np.abs(same).max())
+    return {
+        "whence_seconds": mine[1], "tokens": len(theirs[0]), "seconds": theirs[1], "ratio": theirs[1] / mine[1],
+        "apart": far,
+    }  # fmt: skip
 
 
 def missing(package: str) -> str | None:
@@ -101,7 +130,6 @@ def write(
         "model": Path(options.model).name,
         "settings": {"prompt_tokens": prompt, "response_tokens": response},
         "hardware": f"{platform.machine()}, {options.threads} threads",
-        "others_running": os.getloadavg()[0],
         "versions": {name: version(name) for name in names if name not in left_out},
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -128,6 +156,15 @@ def leave_one_out(model: LayeredModel, encoding: Encoding) -> Table:
 
 def gradient_x_input(model: LayeredModel, encoding: Encoding) -> Table:
     return explained(model, encoding, "gradient_x_input")
+
+
+def whole_gradient_x_input(model: LayeredModel, encoding: Encoding) -> Table:
+    first = encoding.response.start
+    found = whence.explain(
+        model, encoding.ids[:first], "gradient_x_input", response=encoding.ids[first:], layers="embeddings",
+        each_token=False,
+    )  # fmt: skip
+    return found.scores[:, :first]
 
 
 def captum_leave_one_out(model: LayeredModel, encoding: Encoding, *, forward_in_tokens: bool) -> Table:
@@ -205,6 +242,7 @@ def inseq_scores(
 
 
 STEPS, FEW = 10, 2
+WHOLE = {"gradient x input": whole_gradient_x_input}
 CONTESTS: dict[str, tuple[Any, ...]] = {
     "gradient x input": (
         gradient_x_input,

@@ -95,6 +95,14 @@ def test_the_model_writes_where_it_is_told_to(folder: str) -> None:
     assert next_token.response is None
 
 
+def test_a_response_as_a_whole_only(folder: str) -> None:
+    command = [PROMPT, "--model", folder, "--response", " she could not say", "--method", "gradient_x_input"]
+    (apart,), (whole,) = explained(*command), explained(*command, "--whole")
+    assert whole.outputs is None
+    np.testing.assert_allclose(whole.scores, apart.scores, rtol=1e-5, atol=1e-7)
+    assert "she could not say" in done(*command, "--whole").stdout
+
+
 def test_targets_of_a_response(folder: str) -> None:
     command = [PROMPT, "--model", folder, "--response", " she could not say", "--method", "gradient_x_input"]
     (words,) = explained(*command, "--target", "could not")
@@ -134,6 +142,7 @@ def test_a_chat_that_ends_with_an_answer_is_explained_as_it_went(folder: str, tm
         (["--response", " no", "--generate"], "--response is that of one text"),
         (["another", "--response", " no"], "--response is that of one text"),
         (["--without", "the plot"], "--without asks about a response"),
+        (["--whole"], "--whole asks about a response"),
         (["--response", " no", "--without", "a spoon"], "'a spoon' is not in the prompt"),
         (["--response", " no", "--units", "turn"], "a text has no turns"),
         (["--response", " no", "--against", " yes", "--method", "gradient"], "gradient cannot say why one response"),

@@ -87,6 +87,18 @@ def test_leave_one_out_is_a_run_without_each_token(family: str) -> None:
     assert not found.outputs.scores[:, :, len(prompt) :].any()
 
 
+@pytest.mark.parametrize("method", ["gradient_x_input", "held_still", "integrated_gradients", "leave_one_out"])
+def test_the_whole_alone_is_the_whole_beside_its_tokens(method: str) -> None:
+    model = decoder("llama")
+    options = {"response": RESPONSE, **QUICK.get(method, {})}
+    apart, whole = (whence.explain(model, PROMPT, method, each_token=each, **options) for each in (True, False))
+    assert apart.outputs is not None
+    assert whole.outputs is None
+    np.testing.assert_allclose(whole.scores, apart.scores, rtol=1e-4, atol=1e-6)
+    if whence.METHODS[method].differentiable:
+        assert apart.cost.backwards >= len(apart.outputs.positions) * whole.cost.backwards
+
+
 def test_shapley_values_of_words_are_those_of_all_orders() -> None:
     model = decoder()
     found = whence.explain(model, SHORT_PROMPT, "shapley", response=RESPONSE, units="word", baseline="delete")

@@ -70,6 +70,10 @@ MaxNewTokens = Annotated[int | None, Option("--max-new-tokens", metavar="N", min
 MessagesFile = Annotated[
     Path | None, Option("--messages", metavar="FILE.json", help="A chat in place of a text: a list of messages.")
 ]
+Whole = Annotated[
+    bool,
+    Option("--whole", help="Explain a response as a whole only: with gradients far faster than token by token."),
+]
 WithoutText = Annotated[
     str | None, Option("--without", metavar="TEXT", help="Part of the prompt: why so with it, rather than without it?")
 ]

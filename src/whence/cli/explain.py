@@ -35,6 +35,7 @@ from whence.cli.arguments import (
     TaskName,
     Trust,
     UnitName,
+    Whole,
     WithoutText,
     Words,
     asked_of_response,
@@ -70,7 +71,7 @@ def explain(
     as_json: Json = False, save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
     words: Words = True, all_tokens: AllTokens = False, debug: Debug = False,
     response: ResponseText = None, generate: Generate = False, max_new_tokens: MaxNewTokens = None,
-    messages: MessagesFile = None, without: WithoutText = None, board: BoardFolder = None,
+    messages: MessagesFile = None, without: WithoutText = None, whole: Whole = False, board: BoardFolder = None,
 ) -> None:  # fmt: skip
     """Tell which words of each text the model's decision, or a decoder's response, rests on.
 
@@ -97,9 +98,12 @@ def explain(
         asked = method or (methods_of(probes)[0] if probes else None)
         method = known_methods([asked])[0] if asked else None
         loaded = load_model(model, task, revision, head, trust=trust)
+        if whole and not (responds or loaded.reading.responds):
+            raise UsageError("--whole asks about a response", "give --response or --generate with it")
         if responds or loaded.reading.responds:
             wanted = parse_response_target(target, at)
             settings |= asked_of_response(response, against, without, max_new_tokens, generate or messages is None)
+            settings |= {"each_token": not whole}
         else:
             wanted = parse_target(loaded.reading.labels, target, against, span, at)
         explanations = explain_texts(loaded, sources, method, target=wanted, progress=True, **settings, **options)

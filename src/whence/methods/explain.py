@@ -60,7 +60,8 @@ def explain(
     model: LayeredModel, texts: Text | Ids | Messages, method: str | Method | None = ..., *, target: Target = ...,
     scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
     batch_tokens: int | None = ..., progress: Progress = ..., response: str | Ids | Unasked | None = ...,
-    foil: str | Ids | None = ..., without: Passages | None = ..., max_new_tokens: int = ..., **options: Any,
+    foil: str | Ids | None = ..., without: Passages | None = ..., max_new_tokens: int = ..., each_token: bool = ...,
+    **options: Any,
 ) -> Explanation: ...  # fmt: skip
 @overload
 def explain(
@@ -68,7 +69,7 @@ def explain(
     scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
     batch_tokens: int | None = ..., progress: Progress = ...,
     response: Sequence[str | Ids] | Unasked | None = ..., foil: None = ..., without: None = ...,
-    max_new_tokens: int = ..., **options: Any,
+    max_new_tokens: int = ..., each_token: bool = ..., **options: Any,
 ) -> Results[Explanation]: ...  # fmt: skip
 def explain(
     model: LayeredModel,
@@ -86,6 +87,7 @@ def explain(
     foil: str | Ids | None = None,
     without: Passages | None = None,
     max_new_tokens: int = MAX_NEW_TOKENS,
+    each_token: bool = True,
     **options: Any,
 ) -> Explanation | Results[Explanation]:
     """Tell which tokens the model's decision, or its response, rests on.
@@ -119,6 +121,8 @@ def explain(
         foil: another response: why was the one written rather than this?
         without: parts of the prompt: what does the response rest on with them rather than without them?
         max_new_tokens: how much the model writes at most.
+        each_token: whether each token of the response is explained by itself, too. If not, methods that take gradients
+            need one backward pass for the whole of it, and not one for each.
         options: the method's own; an unknown one is refused with a list of those that exist.
     """
     single = isinstance(texts, (str, tuple)) or is_ids_or_messages(texts)
@@ -138,7 +142,7 @@ def explain(
         method, why = usual_method(model, min(encodings, key=len), layers, scale, options)
         if model.reading.responds and layers in (None, "embeddings"):
             options.setdefault("baseline", "delete")
-    plan = _plan(model, method or ALWAYS, target, scale, layers, units, seed, batch_tokens, options)
+    plan = _plan(model, method or ALWAYS, target, scale, layers, units, seed, batch_tokens, each_token, options)
     contrasted = foil is not None or without is not None
     if contrasted:
         check_contrast(plan.name, plan.method, model, encodings, target, foil, without)
@@ -187,6 +191,7 @@ class _Plan:
     units: Units
     seed: int
     batch_tokens: int
+    each_token: bool
     options: Mapping[str, Any]
     recorded: Mapping[str, Any]
     shares: bool
@@ -202,6 +207,7 @@ def _plan(
     units: Units,
     seed: int,
     batch_tokens: int | None,
+    each_token: bool,
     options: Mapping[str, Any],
 ) -> _Plan:
     name, method, preset = method_named(method)
@@ -235,6 +241,7 @@ def _plan(
         units=units,
         seed=seed,
         batch_tokens=ONE_BY_ONE_TOKENS if method.one_by_one else int(batch_tokens or usual_batch_tokens(model)),
+        each_token=each_token and method.tells_outputs,
         options=given,
         recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
         shares=shares,
@@ -289,7 +296,7 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     lean = computed_again(model, inputs, plan.batch_tokens, within)
     with lean, within(model.module) if within else nullcontext():
         states = model.states(inputs, differentiable=bool(plan.method.differentiable))
-    selection = select(plan.target, plan.scale, model.reading, states.logits, encodings, each=plan.method.tells_outputs)
+    selection = select(plan.target, plan.scale, model.reading, states.logits, encodings, each=plan.each_token)
     question = Question(
         model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens,
         plan.units if plan.method.takes_units else "token",

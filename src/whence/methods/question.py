@@ -171,7 +171,7 @@ class Question:
         nothing = torch.zeros((), dtype=torch.bool, device=self.value.device)
         moved = torch.stack([nothing if gradient is None else gradient.any() for gradient in gradients]).tolist()
         for layer, gradient, moves in zip(self.layers, gradients, moved, strict=True):
-            if layer in (self.layers[0], self.layers[-1]) or not moves:
+            if (layer in (self.layers[0], self.layers[-1]) or not moves) and not is_checked(self.model, layer):
                 if self._cut:
                     self.check_gradient(layer)
                 else:

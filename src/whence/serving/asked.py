@@ -96,6 +96,7 @@ class AskedExplanation(_Asked):
     foil: str | None = None
     without: str | None = None
     max_new_tokens: int = Field(MAX_NEW_TOKENS, ge=1)
+    each_token: bool = Field(True, description="of a response: whether each of its tokens is explained by itself, too")
     options: dict[str, Option | list[Option]] = Field({}, description="the method's own")
 
     def strings(self) -> Iterator[str]:
@@ -124,7 +125,8 @@ class AskedExplanation(_Asked):
         target: Target = self.target if isinstance(self.target, (str, int)) else self.target.target()
         found: dict[str, Any] = {
             "method": self.method, "target": target, "scale": self.scale, "layers": self.layers, "units": self.units,
-            "seed": self.seed, "max_new_tokens": self.max_new_tokens, **self.options,
+            "seed": self.seed, "max_new_tokens": self.max_new_tokens,
+            "each_token": self.each_token, **self.options,
         }  # fmt: skip
         if "response" in self.model_fields_set:
             found["response"] = self.response
@@ -160,7 +162,7 @@ def check(asked: AskedPrediction | AskedExplanation, limits: Limits) -> None:
         raise TooLargeError(f"{asked.max_new_tokens:,} new tokens are asked for", f"at most {limits.new_tokens} come")
     settings = {"method", "target", "scale", "layers", "units", "seed", "batch_tokens", "progress", "response"}
     for name, value in asked.options.items():
-        if name == "probes" or name in settings | {"model", "texts", "foil", "without", "max_new_tokens"}:
+        if name == "probes" or name in settings | {"model", "texts", "foil", "without", "max_new_tokens", "each_token"}:
             raise UsageError(f"{name!r} cannot be an option of a request", "probes are those that came with the model")
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, (int, float)) and not abs(each) <= limits.option:
