@@ -152,6 +152,7 @@ def measured(
     written = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     corpus = whence.Corpus.open(out)
     between = made[-1] - made[0]
+    middle = made[len(made) // 4 : len(made) - len(made) // 4]
     found = {
         "method": method,
         "engine": engine,
@@ -159,6 +160,9 @@ def measured(
         "words": corpus.manifest.counts["words"],
         "seconds": round(seconds, 1),
         "texts_per_second": round((size - corpus.shards[0].texts) / between, 1) if between else None,
+        "middle_texts_per_second": round(shard_texts * (len(middle) - 1) / (middle[-1] - middle[0]), 1)
+        if len(middle) > 1
+        else None,
         "peak_mb_leader": round(peak.leader / 1e6),
         "peak_mb_all": round(peak.everyone / 1e6),
         "output_mb": round(written / 1e6, 2),

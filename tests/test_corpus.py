@@ -478,6 +478,13 @@ def test_wrong_settings_are_told_before_anything_runs(
     assert not list((tmp_path / "out").rglob("part-*"))
 
 
+def test_a_refused_run_is_in_nobodys_way(folder: Path, tmp_path: Path) -> None:
+    data, out = write_texts(tmp_path / "reviews.csv", 4), tmp_path / "out"
+    with pytest.raises(UnknownNameError, match="unknown layer 99"):
+        run(folder, data, out, layers=99)
+    assert len(run(folder, data, out)) == 4
+
+
 def test_a_source_without_texts_is_told(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("name,count\nx,1\n")
     with pytest.raises(FileError, match=r"'a.csv' has no column of a usual name; its columns: name, count\nsay which"):

@@ -105,6 +105,9 @@ def test_driving_words_have_counts_intervals_and_examples(corpus: whence.Corpus)
     for name, some in found.wrong.items():
         own = mistaken[mistaken["prediction"] == name]
         assert {each.word for each in some} <= set(own["word"].str.lower())
+        for each in some:
+            its = own[own["word"].str.lower() == each.word]
+            assert each.row == its.loc[its["score_embeddings"].idxmax()]["row"], "of a text that the model gets right"
 
 
 def test_a_word_of_few_texts_or_of_either_sign_is_not_decisive() -> None:
@@ -151,6 +154,13 @@ def test_nothing_of_a_text_becomes_markup(corpus: whence.Corpus) -> None:
     assert "\x1b" not in content
     assert data_of(content)["schema"] == "whence.overview/1"
     assert HOSTILE in json.dumps(data_of(content))
+
+
+def test_the_page_names_files_and_models_without_their_folders(corpus: whence.Corpus) -> None:
+    content = overview_page(overview(corpus))
+    assert data_of(content)["data"] == "texts.csv"
+    assert str(corpus.folder.parent) not in content
+    assert str(corpus.manifest.model.id) not in content, "a folder"
 
 
 def test_a_corpus_of_nothing_but_an_error_or_two_can_be_shown(folder: Path, tmp_path: Path) -> None:

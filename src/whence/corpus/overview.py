@@ -124,7 +124,8 @@ def overview(corpus: Corpus, *, method: str | None = None, layer: Layer | None =
             name: _words(of_mistakes[(of_mistakes["group"] == name) & (of_mistakes["mean"] > 0)], "total")
             for name in classes
         }
-    examples = _examples(corpus, method, chosen, {**_keys(decisive), **_keys(frequent), **_keys(wrong)})
+    driving = {**_keys(decisive), **_keys(frequent)}
+    examples, mistaken_examples = _examples(corpus, method, chosen, driving, _keys(wrong))
     return Overview(
         corpus=corpus,
         layer=chosen,
@@ -133,7 +134,7 @@ def overview(corpus: Corpus, *, method: str | None = None, layer: Layer | None =
         mistakes=_listed(seen.mistakes),
         decisive=_with_examples(decisive, examples),
         frequent=_with_examples(frequent, examples),
-        wrong=_with_examples(wrong, examples),
+        wrong=_with_examples(wrong, mistaken_examples),
         disagreeing=_disagreeing(corpus),
         truncated=seen.truncated,
         failed=seen.failed,
@@ -256,33 +257,38 @@ def _words(frame: pandas.DataFrame, by: str) -> list[DrivingWord]:
     ]  # fmt: skip
 
 
-def _keys(words: dict[str, list[DrivingWord]]) -> dict[tuple[str, str], None]:
+_Keys = dict[tuple[str, str], None]
+_Examples = dict[tuple[str, str], tuple[float, int, tuple[str, str, str]]]
+"""By class and word: its score, the row of the text, and the word with what stands around it."""
+
+
+def _keys(words: dict[str, list[DrivingWord]]) -> _Keys:
     return {(name, each.word): None for name, some in words.items() for each in some}
 
 
-def _with_examples(
-    words: dict[str, list[DrivingWord]], examples: dict[tuple[str, str], tuple[int, tuple[str, str, str]]]
-) -> dict[str, list[DrivingWord]]:
+def _with_examples(words: dict[str, list[DrivingWord]], examples: _Examples) -> dict[str, list[DrivingWord]]:
     found: dict[str, list[DrivingWord]] = {}
     for name, some in words.items():
         for each in some:
-            row, example = examples.get((name, each.word), (None, None))
+            _, row, example = examples.get((name, each.word), (None, None, None))
             found.setdefault(name, []).append(replace(each, row=row, example=example))
     return found
 
 
 def _examples(
-    corpus: Corpus, method: str | None, layer: Layer, keys: dict[tuple[str, str], None]
-) -> dict[tuple[str, str], tuple[int, tuple[str, str, str]]]:
-    """For every class and word, the text of that class in which the word's score is highest, cut around the word."""
+    corpus: Corpus, method: str | None, layer: Layer, keys: _Keys, wrong: _Keys
+) -> tuple[_Examples, _Examples]:
+    """For every class and word, the text of that class in which the word's score is highest, cut around the word.
+
+    For the `wrong` ones it is looked for among the texts that the model puts into another class than their label.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     column = score_column(layer)
     name = corpus.methods[0] if method is None else method
-    wanted = pa.array(sorted({word for _, word in keys}))
-    best: dict[tuple[str, str], float] = {}
-    found: dict[tuple[str, str], tuple[int, tuple[str, str, str]]] = {}
+    wanted = pa.array(sorted({word for _, word in (*keys, *wrong)}), pa.string())
+    found: tuple[_Examples, _Examples] = ({}, {})
     tables = zip(
         corpus.tables("texts"), corpus.tables("words", ["row", "method", "word", "start", "end", "segment", column]),
         strict=True,
@@ -291,20 +297,27 @@ def _examples(
         lower = pc.utf8_lower(words["word"])
         mine = pc.and_(pc.equal(words["method"], name), pc.is_in(lower, value_set=wanted))
         some = words.append_column("lower", lower).filter(mine)
-        first = texts["row"][0].as_py()
-        said = pc.take(texts["prediction"].combine_chunks(), pc.subtract(some["row"].combine_chunks(), first))
-        some = some.append_column("class", said)
-        highest = some.group_by(["class", "lower"]).aggregate([(column, "max")]).to_pylist()
-        for each in highest:
-            key, score = (each["class"], each["lower"]), each[f"{column}_max"]
-            if key not in keys or score is None or score <= best.get(key, 0.0):
-                continue
-            best[key] = score
-            its = pc.and_(pc.equal(some["class"], key[0]), pc.equal(some["lower"], key[1]))
-            row = some.filter(pc.and_(its, pc.equal(some[column], score))).slice(0, 1).to_pylist()[0]
-            source = texts["pair" if row["segment"] else "text"][row["row"] - first].as_py() or ""
-            found[key] = (row["row"], _around(source, row["start"], row["end"]))
+        places = pc.subtract(some["row"].combine_chunks(), texts["row"][0].as_py())
+        some = some.append_column("class", pc.take(texts["prediction"].combine_chunks(), places))
+        _take_higher(found[0], keys, some, texts, column)
+        if wrong:
+            differ = pc.not_equal(texts["label"], texts["prediction"]).combine_chunks()
+            _take_higher(found[1], wrong, some.filter(pc.fill_null(pc.take(differ, places), False)), texts, column)
     return found
+
+
+def _take_higher(found: _Examples, keys: _Keys, words: Any, texts: Any, column: str) -> None:
+    """Of the words of one shard, those that score higher than what was found before."""
+    import pyarrow.compute as pc
+
+    for each in words.group_by(["class", "lower"]).aggregate([(column, "max")]).to_pylist():
+        key, score = (each["class"], each["lower"]), each[f"{column}_max"]
+        if key not in keys or score is None or score <= found.get(key, (0.0,))[0]:
+            continue
+        its = pc.and_(pc.equal(words["class"], key[0]), pc.equal(words["lower"], key[1]))
+        row = words.filter(pc.and_(its, pc.equal(words[column], score))).slice(0, 1).to_pylist()[0]
+        source = texts["pair" if row["segment"] else "text"][row["row"] - texts["row"][0].as_py()].as_py() or ""
+        found[key] = (score, row["row"], _around(source, row["start"], row["end"]))
 
 
 def _around(text: str, start: int, end: int) -> tuple[str, str, str]:

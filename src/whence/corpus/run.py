@@ -211,7 +211,7 @@ def _folder(folder: Path, resume: bool) -> Path:
     """The folder, made if need be; what somebody else's run left there is not touched unless it is to go on."""
     try:
         for name in (*TABLES, RECEIPTS):
-            if (folder / name).exists() and not resume:
+            if not resume and (folder / name).exists() and any((folder / name).iterdir()):
                 raise UsageError(
                     f"{str(folder)!r} holds a run already", "go on with it by --resume (resume=True), or choose another"
                 )

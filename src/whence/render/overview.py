@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 from whence.corpus.overview import LEAST_TEXTS, DrivingWord, Facet, ListedText, Overview
@@ -20,7 +21,7 @@ _LONGEST = 280  # characters of a text in a list
 def overview_page(found: Overview, *, texts: str | None = None) -> str:
     """The page; `texts` is the address of the page with the texts that are named, if there is one to link to."""
     manifest = found.corpus.manifest
-    title = f"What decides {len(found.corpus):,} texts: {manifest.model.id}"
+    title = f"What decides {len(found.corpus):,} texts: {model_name(manifest.model.id)}"
     return shell("overview", SCRIPTS, title, page_data(found, texts), manifest.versions.get("whence", ""))
 
 
@@ -48,8 +49,8 @@ def page_data(found: Overview, texts: str | None = None) -> dict[str, Any]:
     meaning = next(each.meaning for each in manifest.methods)
     return {
         "schema": SCHEMA,
-        "model": visible(manifest.model.id),
-        "data": visible(str(manifest.data.get("name", ""))),
+        "model": visible(model_name(manifest.model.id)),
+        "data": visible(_without_folder(str(manifest.data.get("name", "")))),
         "complete": corpus.complete,
         "counts": {
             "texts": len(corpus),
@@ -86,7 +87,7 @@ def page_data(found: Overview, texts: str | None = None) -> dict[str, Any]:
         "layer": str(found.layer),
         "texts": texts,
         "facts": [
-            ["model", visible(f"{manifest.model.id}, {manifest.model.architecture}, {manifest.dtype}")],
+            ["model", visible(f"{model_name(manifest.model.id)}, {manifest.model.architecture}, {manifest.dtype}")],
             ["fingerprint", manifest.fingerprint[:16]],
             *(
                 [visible(f"method {each.name}"), f"layers {', '.join(map(str, each.layers))}; "
@@ -148,3 +149,9 @@ def _facet(facet: Facet) -> dict[str, Any]:
         "sure": finite(facet.sure / facet.texts, 4),
         "predictions": [[visible(name), count] for name, count in facet.predictions.most_common(5)],
     }
+
+
+def _without_folder(name: str) -> str:
+    """A file's own name: where it lay is nobody's business. A data set of the hub keeps both parts of its name."""
+    path = PurePath(name)
+    return path.name if path.is_absolute() or path.suffix or len(path.parts) > 2 else name
