@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,9 @@ from whence.serving.watch import Watch, ends_after
 from whence.tasks.causal_lm import CausalLM
 
 Asked = AskedPrediction | AskedExplanation
+Answer = Prediction | Explanation
+WRITTEN_AT_ONCE = 1_000
+"""Scores whose JSON takes so little time that other clients need not wait for it."""
 MOST_LABELS = 200
 """More than these are a vocabulary, not a list to choose from."""
 
@@ -42,11 +46,16 @@ class ServedModel:
         short = model.encode("a text", "another" if model.reading.needs_pair else None)
         self.usual = usual_method(model, short, None, None, {}).method
         self._watch, self.twins_watch = Watch(model.module), Watch(twin.module)
-        self._desk: Desk[Asked, bytes] = Desk(name, self._answers, limits.waiting, within=model.held)
+        self._desk: Desk[Asked, Answer] = Desk(name, self._answers, limits.waiting, within=model.held)
 
     async def answer(self, asked: Asked) -> bytes:
-        """What was asked, as JSON; for what takes few passes."""
-        return await self._desk.ask(asked, self.limits.seconds)
+        """What was asked, as JSON, which is written while the model answers others; for what takes few passes."""
+        found = await self._desk.ask(asked, self.limits.seconds)
+        if isinstance(found, Prediction):
+            return as_json(vars(found))
+        if found.scores.size <= WRITTEN_AT_ONCE:
+            return explanation_json(found, self.limits)
+        return await asyncio.to_thread(explanation_json, found, self.limits)
 
     @property
     def waiting(self) -> int:
@@ -83,13 +92,13 @@ class ServedModel:
     def close(self) -> None:
         self._desk.close()
 
-    def _answers(self, asked: Sequence[Asked]) -> list[bytes | Exception]:
-        found: dict[int, bytes | Exception] = {}
+    def _answers(self, asked: Sequence[Asked]) -> list[Answer | Exception]:
+        found: dict[int, Answer | Exception] = {}
         for rows in _alike(asked):
             found |= zip(rows, self._together([asked[row] for row in rows]), strict=True)
         return [found[row] for row in range(len(asked))]
 
-    def _together(self, asked: Sequence[Asked]) -> Sequence[bytes | Exception]:
+    def _together(self, asked: Sequence[Asked]) -> Sequence[Answer | Exception]:
         """Answers to questions that are alike; where they fail together, each is asked alone, so that one bad text
         spoils no other."""
         try:
@@ -102,15 +111,16 @@ class ServedModel:
                 return [told(error)]
         return [answer for each in asked for answer in self._together([each])]
 
-    def _told(self, asked: Sequence[Asked]) -> list[bytes]:
+    def _told(self, asked: Sequence[Asked]) -> Sequence[Answer]:
         first = asked[0]
         if isinstance(first, AskedPrediction):
             texts: list[Any] = [each.text if each.pair is None else (each.text, each.pair) for each in asked]
-            return [as_json(vars(each)) for each in predicted(self.model, texts)]
+            return predicted(self.model, texts)
         sources: list[Any] = [each.source for each in asked if isinstance(each, AskedExplanation)]
         if len(sources) == 1:
-            return [explanation_json(explain(self.model, sources[0], **first.settings), self.limits)]
-        return [explanation_json(each, self.limits) for each in explain(self.model, sources, **first.settings)]
+            return [explain(self.model, sources[0], **first.settings)]
+        found: Sequence[Explanation] = explain(self.model, sources, **first.settings)
+        return found
 
 
 class Models:
