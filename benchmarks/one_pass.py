@@ -211,7 +211,7 @@ def slow_peers(model: whence.LayeredModel, few: list[str]) -> tuple[dict[str, di
     try:
         explain = lxt_relevance(model)
     except ImportError as error:
-        return found, f"{type(error).__name__}: {error}"
+        return found, f"{type(error).__name__}: {error}".replace(f" ({error.path})", "")  # where it lies is no news
     return found | measured({"attn_lrp, lxt (a sentence at a time)": lambda: [explain(text) for text in few]}, 1), None
 
 

@@ -17,6 +17,7 @@ import whence
 from whence.engine.play import hiding_game, revealing_game
 from whence.learned.diffmask.erasure import smallest_kept_sets
 from whence.methods.state_statistics import StateStatistics
+from whence.models import batching
 from whence.models.batching import batches, micro_batches, reads_padding, tokens_that_fit
 from whence.models.hiding import Hide
 from whence.scoreboard.evaluate import evaluate
@@ -271,3 +272,19 @@ def test_similarity_by_a_model_that_reads_its_padding() -> None:
     for pair, found in zip(pairs, together, strict=True):
         own = whence.explain(mobilebert("Model", "similarity"), pair, "gradient_x_input")
         assert found.target.value == pytest.approx(own.target.value, rel=1e-5)
+
+
+class _OnGpu(torch.Tensor):
+    is_cuda = True
+
+
+@pytest.mark.parametrize(("precision", "bits"), [("highest", 23), ("high", 10), ("medium", 7)])
+def test_what_a_gpu_rounds_in_its_products_is_no_difference(precision: str, bits: int) -> None:
+    on_gpu = torch.ones(1).as_subclass(_OnGpu)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        assert batching._rounding(on_gpu) == 2.0**-bits
+        assert batching._rounding(torch.ones(1)) == torch.finfo(torch.float32).eps, "a CPU rounds as it always did"
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -126,17 +126,25 @@ def select(
     if reading.one_position:
         sides = [replace(side, at=characters[0]) if isinstance(side, Label) else side for side in sides]
     parts = list(zip(*(reading.parts(side, rows, texts) for side in sides), strict=True))
-    most = max(len(part.indices) for row in parts for part in row)
-    indices = [[[*part.indices, *part.indices[-1:] * (most - len(part.indices))] for part in row] for row in parts]
-    counts = torch.tensor([[len(part.indices) for part in row] for row in parts])
-    counted = torch.arange(most) < counts[..., None]
+    kinds = {tuple(map(id, row)): row for row in parts}  # of many texts most have the same few parts
+    sizes = [[len(part.indices) for part in row] for row in kinds.values()]
+    most = max(map(max, sizes))
+    numbers = {key: number for number, key in enumerate(kinds)}
+    of_text = [numbers[tuple(map(id, row))] for row in parts]
+    indices = [
+        [[*part.indices, *part.indices[-1:] * (most - len(part.indices))] for part in row] for row in kinds.values()
+    ]
+    counted = None
+    if min(map(min, sizes)) < most:
+        counted = (torch.arange(most) < torch.tensor(sizes)[of_text][..., None]).to(logits.device)
+    descriptions = [" rather than ".join(part.description for part in row) for row in kinds.values()]
     return Selection(
         reading,
         scale,
         weights=torch.tensor([1.0, -1.0][: len(sides)], device=logits.device),
-        indices=torch.tensor(indices, device=logits.device),
-        descriptions=tuple(" rather than ".join(part.description for part in row) for row in parts),
-        counted=None if counted.all() else counted.to(logits.device),
+        indices=torch.tensor(indices)[of_text].to(logits.device),
+        descriptions=tuple(descriptions[number] for number in of_text),
+        counted=counted,
         each=each and reading.responds and len(sides) == 1,
     )
 

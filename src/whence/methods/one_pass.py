@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -101,7 +101,7 @@ class _Asked:
         return cls(parts, weights)
 
     def of(self, values: Float[Tensor, "batch part token"]) -> Float[Tensor, "batch output token"]:
-        return torch.einsum("bpt,op->bot", values, self.weights)
+        return self.weights @ values
 
 
 def _told(question: Question, probes: TrainedShares | str | Path | None) -> tuple[ModelShares, Learned, _Asked]:
@@ -122,7 +122,7 @@ def _standard_errors(
     shares: ModelShares, told: Learned, values: Float[Tensor, "batch token"]
 ) -> Float[Tensor, "batch token"]:
     players = told.players
-    return players.spread(shares.errors.of(players.sums(values), players.there))
+    return players.spread(shares.errors.of(*players.by_player(values)))
 
 
 def _share_of_sizes(values: Float[Tensor, "batch output token"]) -> Float[Tensor, "batch output token"]:
@@ -139,7 +139,7 @@ def _notes(told: Learned, errors: Float[Tensor, "batch token"]) -> list[list[str
 
 def _shares(question: Question, probes: TrainedShares | str | Path | None) -> ModelShares:
     if probes is None:
-        probes = _that_came_with(question)
+        return _loaded(_that_came_with(question), 0)  # nobody writes there
     if isinstance(probes, (str, Path)):
         config = Path(probes) / "config.json"
         return _loaded(Path(probes), config.stat().st_mtime_ns if config.is_file() else 0)
@@ -160,16 +160,22 @@ def forget_texts() -> None:
 
 
 def _that_came_with(question: Question) -> Path:
-    from whence.embedded import shapley_folder
-
     model = question.model
-    folder = None if model.record.embedded is None else shapley_folder(model.record.embedded)
-    if folder is None or not folder.is_dir():
+    folder = None if model.record.embedded is None else _folder_of(model.record.embedded)
+    if folder is None:
         raise UsageError(
             f"no Shapley probes came with {model.record.id!r}",
             "fit them (whence fit --explainer shapley --model ... --data ... --out FOLDER) and give probes=FOLDER",
         )
     return folder
+
+
+@cache
+def _folder_of(embedded: str) -> Path | None:
+    from whence.embedded import shapley_folder
+
+    folder = shapley_folder(embedded)
+    return folder if folder.is_dir() else None
 
 
 SHAPLEY = Meaning(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -47,9 +47,10 @@ def weights_in_use(module: nn.Module) -> list[nn.Parameter]:
     return [weight for weight in weights_of(parts) if id(weight) not in idle]
 
 
-def _idle(parts: Iterable[nn.Module]) -> set[int]:
+def _idle(parts: Sequence[nn.Module]) -> set[int]:
     """The ids of the weights of adapters that are switched off."""
-    adapted: list[Any] = [part for part in parts if hasattr(type(part), "adapter_layer_names")]
+    kinds = {kind for kind in set(map(type, parts)) if hasattr(kind, "adapter_layer_names")}
+    adapted: list[Any] = [part for part in parts if type(part) in kinds]
     return {
         id(weight)
         for part in adapted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import regex
@@ -235,18 +234,18 @@ def collate(
     if padding is None:
         used = {number for encoding in encodings for number in encoding.columns.ids}
         padding = next(number for number in range(len(used) + 1) if number not in used)
-    lengths = torch.tensor([len(encoding) for encoding in encodings])
-    mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    lengths = [len(encoding) for encoding in encodings]
+    longest = max(lengths)
+    missing = [longest - length for length in lengths]
 
     def padded(rows: Iterable[Iterable[int]], filler: int | bool) -> Tensor:
-        whole = torch.full(mask.shape, filler)
-        whole[mask] = torch.tensor(list(chain.from_iterable(rows)))
-        return whole.to(device)
+        whole = [[*row, *[filler] * more] for row, more in zip(rows, missing, strict=True)]
+        return torch.tensor(whole, dtype=torch.bool if isinstance(filler, bool) else torch.long, device=device)
 
     return Inputs(
         tuple(encodings),
         padded((encoding.columns.ids for encoding in encodings), padding),
-        mask.to(device),
+        padded(([True] * length for length in lengths), False),
         padded((encoding.columns.special for encoding in encodings), True),
         {name: padded((encoding.features[name] for encoding in encodings), 0) for name in encodings[0].features},
         None if read_at is None else torch.tensor(read_at, device=device),

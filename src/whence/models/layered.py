@@ -135,7 +135,7 @@ class LayeredModel:
         """
         if isinstance(self.stack, EncoderDecoder):
             return self.stack.over(inputs).there(layer)
-        return inputs.mask & ~inputs.response
+        return inputs.mask & ~inputs.response if self.reading.responds else inputs.mask
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
         """One text (and its pair) as the model reads it."""

@@ -50,20 +50,19 @@ class ErrorScale:
         self, values: Float[Tensor, "batch player"], there: Bool[Tensor, "batch player"]
     ) -> Float[Tensor, "batch player"]:
         """The standard error of each player's value."""
-        weights = torch.tensor([self.constant, self.own, self.mean, self.players], device=values.device)
-        return self.spread / NINETY * (error_features(values, there) @ weights).exp()
+        own, mean, number = log_sizes(values, there)
+        alike = self.constant + self.mean * mean + self.players * number
+        return self.spread / NINETY * (self.own * own + alike).exp()
 
 
-def error_features(
+def log_sizes(
     values: Float[Tensor, "batch player"], there: Bool[Tensor, "batch player"]
-) -> Float[Tensor, "batch player 4"]:
-    """What an error is foretold from: 1, the log sizes of the value and of the text's mean, the log number."""
+) -> tuple[Float[Tensor, "batch player"], Float[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
+    """What an error is foretold from: the logarithms of each value's size, of their mean, and of their number."""
     number = there.sum(dim=-1, keepdim=True).to(values)
     sizes = torch.where(there, values.abs(), 0.0)
-    mean = (sizes.sum(dim=-1, keepdim=True) / number + TINY).expand_as(sizes)
-    return torch.stack(
-        [torch.ones_like(sizes), (sizes + TINY).log(), mean.log(), number.expand_as(sizes).log()], dim=-1
-    )
+    mean = sizes.sum(dim=-1, keepdim=True) / number + TINY
+    return (sizes + TINY).log(), mean.log(), number.log()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,23 +89,21 @@ class Familiar:
 
     def warnings(self, inputs: Inputs, last: Float[Tensor, "batch token features"]) -> list[list[str]]:
         """Why the learned answer on a text may be worth little."""
-        far = (self.distance(mean_states(last, inputs)) > self.farthest).tolist()
-        found = []
-        for encoding, is_far in zip(inputs.encodings, far, strict=True):
-            told = []
-            if is_far:
-                told.append(
-                    "the text is unlike those that the probes were trained on; their answer may be worth little"
-                )
-            if len(encoding) > self.longest:
-                told.append(f"the text has {len(encoding)} tokens, the probes were trained on at most {self.longest}")
-            found.append(told)
+        found: list[list[str]] = [[] for _ in inputs.encodings]
+        for row in (self.distance(mean_states(last, inputs)) > self.farthest).nonzero()[:, 0].tolist():
+            found[row].append(
+                "the text is unlike those that the probes were trained on; their answer may be worth little"
+            )
+        if inputs.ids.shape[1] > self.longest:
+            for told, encoding in zip(found, inputs.encodings, strict=True):
+                if (length := len(encoding)) > self.longest:
+                    told.append(f"the text has {length} tokens, the probes were trained on at most {self.longest}")
         return found
 
 
 def mean_states(last: Float[Tensor, "batch token features"], inputs: Inputs) -> Float[Tensor, "batch features"]:
-    weights = inputs.mask.to(last)[..., None]
-    return (last * weights).sum(dim=1).float() / weights.sum(dim=1).float()
+    weights = inputs.mask.to(last)[:, None]
+    return (weights @ last)[:, 0].float() / weights.sum(dim=-1).float()
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -27,51 +28,71 @@ MOST_REMEMBERED = 4_096
 
 @dataclass(frozen=True)
 class BatchPlayers:
-    """Who plays: the player that each token belongs to (-1: it always stays), and how many there are."""
+    """Who plays: the player that each token belongs to (-1: it always stays), and how many there are.
+
+    `alone` tells that each player is one token, so that nothing need be gathered.
+    """
 
     of_token: Int[Tensor, "batch token"]
     number: Int[Tensor, " batch"]
+    alone: bool = False
 
     @classmethod
     def of(cls, inputs: Inputs, units: UnitName) -> BatchPlayers:
         if units == "token":
             free = inputs.mask & ~inputs.special
-            of_token = torch.where(free, free.cumsum(dim=1) - 1, -1)
-        else:
-            of_token = torch.full(inputs.ids.shape, -1)
-            for row, encoding in enumerate(inputs.encodings):
-                players = player_of_each_token(encoding, units)
-                of_token[row, : len(players)] = torch.tensor([-1 if each is None else each for each in players])
-            of_token = of_token.to(inputs.ids.device)
+            ranks = free.cumsum(dim=1)
+            return cls(torch.where(free, ranks - 1, -1), ranks[:, -1], alone=True)
+        of_token = torch.full(inputs.ids.shape, -1)
+        for row, encoding in enumerate(inputs.encodings):
+            players = player_of_each_token(encoding, units)
+            of_token[row, : len(players)] = torch.tensor([-1 if each is None else each for each in players])
+        of_token = of_token.to(inputs.ids.device)
         return cls(of_token, of_token.amax(dim=1) + 1)
 
-    @property
+    @cached_property
     def free(self) -> Bool[Tensor, "batch token"]:
         return self.of_token >= 0
 
+    @cached_property
+    def _index(self) -> Int[Tensor, "batch token"]:
+        return self.of_token.clamp(min=0)
+
+    @cached_property
+    def _most(self) -> int:
+        return max(1, int(self.number.max()))
+
     def tokens(self, present: Bool[Tensor, "batch set player"]) -> Bool[Tensor, "batch set token"]:
         """The tokens that are there when these players are; those that always stay too."""
-        index = self.of_token.clamp(min=0)[:, None].expand(-1, present.shape[1], -1)
+        index = self._index[:, None].expand(-1, present.shape[1], -1)
         return present.gather(2, index) | ~self.free[:, None]
 
     def sums(self, values: Float[Tensor, "batch *target token"]) -> Float[Tensor, "batch *target player"]:
         """Values of tokens, summed up for each player; 0 where a text has fewer players than others."""
-        index = self.of_token.clamp(min=0)
-        while index.ndim < values.ndim:
-            index = index[:, None]
-        free = (self.of_token >= 0).view(len(index), *[1] * (values.ndim - 2), -1)
-        sums = values.new_zeros(*values.shape[:-1], max(1, int(self.number.max())))
-        return sums.scatter_add_(-1, index.expand_as(values), torch.where(free, values, 0.0))
+        index, free = (
+            each.view(len(each), *[1] * (values.ndim - 2), -1).expand_as(values) for each in (self._index, self.free)
+        )
+        sums = values.new_zeros(*values.shape[:-1], self._most)
+        return sums.scatter_add_(-1, index, torch.where(free, values, 0.0))
 
-    @property
-    def there(self) -> Bool[Tensor, "batch player"]:
-        """Which players each text has."""
-        return torch.arange(max(1, int(self.number.max())), device=self.number.device) < self.number[:, None]
+    def by_player(
+        self, values: Float[Tensor, "batch token"]
+    ) -> tuple[Float[Tensor, "batch place"], Bool[Tensor, "batch place"]]:
+        """Values of tokens, summed up for each player, and the places where there is one; one token's is its own."""
+        if self.alone:
+            return torch.where(self.free, values, 0.0), self.free
+        return self.sums(values), torch.arange(self._most, device=self.number.device) < self.number[:, None]
 
-    def spread(self, values: Float[Tensor, "batch player"]) -> Float[Tensor, "batch token"]:
-        """Values of players, shared evenly among the tokens of each."""
-        sizes = self.sums(torch.ones_like(self.of_token, dtype=values.dtype)).clamp(min=1)
-        return torch.where(self.free, (values / sizes).gather(1, self.of_token.clamp(min=0)), 0.0)
+    @cached_property
+    def share(self) -> Float[Tensor, "batch token"]:
+        """What part of its player each token is: one of so many; 0 for those that always stay."""
+        free = self.free.float()
+        return free if self.alone else free / self.sums(free).gather(1, self._index).clamp(min=1)
+
+    def spread(self, values: Float[Tensor, "batch place"]) -> Float[Tensor, "batch token"]:
+        """Values of players, at the places of `by_player`, shared evenly among the tokens of each."""
+        of_its_own = values if self.alone else values.gather(1, self._index)
+        return torch.where(self.free, self.share.to(values) * of_its_own, 0.0)
 
     def efficient(
         self, values: Float[Tensor, "batch target token"], earned: Float[Tensor, "batch target"]
@@ -79,8 +100,7 @@ class BatchPlayers:
         """The values shifted, by the same amount for each player, so that they add up to what all earn together."""
         values = torch.where(self.free[:, None], values, 0.0)
         missing = (earned - values.sum(dim=-1)) / self.number[:, None]
-        even = self.spread(self.there.to(values))
-        return values + missing[..., None] * even[:, None]
+        return values + missing[..., None] * self.share.to(values)[:, None]
 
 
 def absent_word(model: LayeredModel) -> Float[Tensor, " embedding"]:
@@ -128,7 +148,7 @@ class Nobody:
     Outputs are remembered as long as they are small, so that a new text costs no pass of its own.
     """
 
-    remembered: dict[bytes, Tensor] = field(default_factory=dict)
+    remembered: dict[Hashable, Tensor] = field(default_factory=dict)
 
     def earned(
         self, model: LayeredModel, inputs: Inputs, selection: Selection, players: BatchPlayers, batch_tokens: int
@@ -139,7 +159,8 @@ class Nobody:
         known = {} if forgets else self.remembered
         first = {look: row for row, look in reversed(list(enumerate(looks)))}
         new = sorted(row for look, row in first.items() if look not in known)
-        found = {looks[row]: logits for row, logits in _empty_logits(model, inputs, new, players, batch_tokens)}
+        said = _empty_logits(model, inputs, new, players, batch_tokens) if new else ()
+        found = {looks[row]: logits for row, logits in said}
         logits = {look: found[look] if look in found else known[look] for look in first}
         if found and next(iter(found.values())).numel() <= SMALL and len(known) + len(found) <= MOST_REMEMBERED:
             known |= found
@@ -150,18 +171,23 @@ class Nobody:
         return selection.parts(torch.stack(list(logits.values()))[alike], inputs.mask), passes
 
 
-def _looks(inputs: Inputs, players: BatchPlayers, model: LayeredModel) -> list[bytes]:
-    """All that is left of each text when no player is there."""
-    kind = f"{model.device} {next(model.stack.embedding.parameters()).dtype}"
-    columns = [torch.where(players.free, -1, inputs.ids), *inputs.features.values()]
-    if inputs.read_at is not None:
-        columns.append(inputs.read_at.reshape(len(inputs), -1)[:, :1].expand_as(inputs.ids))
-    if inputs.reference is not None:  # and what it is compared with
-        columns.append(torch.arange(len(inputs), device=inputs.ids.device)[:, None].expand_as(inputs.ids))
-    table = torch.stack(columns, dim=2).cpu().numpy()
-    if model.reading.per_token:  # an output as long as the batch is wide
-        kind += f" {inputs.ids.shape[1]}"
-    return [kind.encode() + row[: len(text)].tobytes() for row, text in zip(table, inputs.encodings, strict=True)]
+def _looks(inputs: Inputs, players: BatchPlayers, model: LayeredModel) -> list[Hashable]:
+    """All that is left of each text when no player is there: read off the texts, since a GPU would have to be asked."""
+    kind = (model.device, next(model.stack.embedding.parameters()).dtype)
+    width = inputs.ids.shape[1] if model.reading.per_token else None  # then an output is as long as the batch is wide
+    read_at = [None] * len(inputs) if inputs.read_at is None else inputs.read_at.reshape(len(inputs), -1)[:, 0].tolist()
+    stays = [text.columns.special for text in inputs.encodings] if players.alone else (~players.free).tolist()
+    left = [
+        tuple([number if stays[row][place] else -1 for place, number in enumerate(text.columns.ids)])
+        for row, text in enumerate(inputs.encodings)
+    ]
+    return [
+        (
+            kind, width, read_at[row], None if inputs.reference is None else row,  # what it is compared with is its own
+            left[row], *map(tuple, text.features.values()),
+        )
+        for row, text in enumerate(inputs.encodings)
+    ]  # fmt: skip
 
 
 def _empty_logits(

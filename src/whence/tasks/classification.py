@@ -130,4 +130,6 @@ def class_parts(labels: Labels, target: Label | Span, logits: Float[Tensor, "bat
     if label.label is not None:
         index = labels.index(label.label)
         return [Part(((0, index),), labels.name(index))] * len(logits)
-    return [Part(((0, index),), labels.name(index)) for index in logits[:, 0].argmax(dim=-1).tolist()]
+    predicted = logits[:, 0].argmax(dim=-1).tolist()
+    parts = {index: Part(((0, index),), labels.name(index)) for index in set(predicted)}
+    return [parts[index] for index in predicted]

@@ -18,7 +18,7 @@ from whence.methods.shapley import permutations, sampled
 from whence.models.batching import batches
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
-from whence.probes.shapley import NINETY, ErrorScale, Familiar, ModelShares, error_features, mean_states
+from whence.probes.shapley import NINETY, ErrorScale, Familiar, ModelShares, log_sizes, mean_states
 from whence.probes.token_game import earned
 
 if TYPE_CHECKING:
@@ -138,7 +138,9 @@ def error_scale(checked: Sequence[Checked]) -> ErrorScale:
     features, residuals, chances = [], [], []
     for text in checked:
         values = torch.from_numpy(text.learned)
-        features.append(error_features(values, torch.ones_like(values, dtype=torch.bool)).flatten(0, 1))
+        own, mean, number = log_sizes(values, torch.ones_like(values, dtype=torch.bool))
+        columns = [torch.ones_like(own), own, mean.expand_as(own), number.expand_as(own)]
+        features.append(torch.stack(columns, dim=-1).flatten(0, 1))
         residuals.append((text.learned - text.long_run).ravel())
         chances.append(text.standard_errors.ravel())
     x, off = torch.cat(features).numpy(), np.abs(np.concatenate(residuals))
