@@ -43,15 +43,11 @@ COLUMNS = {
     "seed_stability": "seeds", "randomisation": "random weights", "auprc": "AUPRC", "forwards": "forwards",
     "backwards": "backwards",
 }  # fmt: skip
-EARLIER_PROBES = (
-    "The learned one-pass methods are those that shipped before, whose probes were trained on SST-2 alone; today's are "
-    "judged in [one_pass.md](one_pass.md)."
-)
 ABOUT = {
-    "sst2": f"Sentences of the development set. {EARLIER_PROBES}",
+    "sst2": "Sentences of the development set.",
     "ag_news": "News of the test set.",
     "leaves": "Sentences of the development set that are not neutral. AUPRC says how well a method finds the words "
-    f"whose own sentiment people put on the side of the sentence's. {EARLIER_PROBES}",
+    "whose own sentiment people put on the side of the sentence's.",
     "imdb": "Reviews of the test set that have up to 256 tokens; the probes saw sentences and phrases only.",
     "decoder": "A language model is shown two short reviews with their sentiment and then a sentence of SST-2; "
     "explained is the word it says next. The words of the two examples take part.",
