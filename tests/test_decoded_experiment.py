@@ -29,6 +29,7 @@ PLAYED = (
 )  # fmt: skip
 
 DRIVER = """
+import shutil
 import sys
 sys.path.insert(0, sys.argv[1])
 import overlap, scores, tables, write_page
@@ -41,6 +42,10 @@ given.sets, given.out, given.only = ["sst2"], given.out.parent / "again", ["Grad
 before = {path: path.stat().st_mtime_ns for path in given.cache.iterdir()}
 tables.main(given)
 assert {path: path.stat().st_mtime_ns for path in given.cache.iterdir()} == before, "scores were computed again"
+results = given.out.parent / "results"
+shutil.copytree(given.out, results / "ordinary")
+page = str(given.out.parent / "with_ordinary.md")
+write_page.main(write_page.arguments.parse_args(["--results", str(results), "--out", page]))
 """
 
 
@@ -99,6 +104,14 @@ def test_controls_are_other_scores(work: Path) -> None:
         assert curves != ours
 
 
+def test_what_an_ordinary_fine_tuning_shows_stands_beside_it(work: Path) -> None:
+    without, beside = ((work / f"{name}.md").read_text() for name in ("page", "with_ordinary"))
+    assert without.count(", ordinary fine-tuning|–|–|not tried|") == without.count("ordinary fine-tuning|") == 2
+    assert beside.count(", ordinary fine-tuning|–|–|not tried|") == 1
+    for game in ("revealing", "hiding"):
+        assert f"SST-2, {game}: decoded − layer 0, ordinary fine-tuning|" in beside
+
+
 def test_overlaps_are_consistent(work: Path) -> None:
     found = results(work, "ag_news-overlap")
     for facts in found["methods"].values():
@@ -116,7 +129,6 @@ def test_the_first_screen_judges_the_claims(work: Path) -> None:
     assert page.index("kept decodable") < page.index("|claim|") < page.index("## What this means for you")
     row = next(each for each in results(work, "sst2-games")["differences"] if each["rival"] == "Grad-CAM l0")
     assert f"{row['mean']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]; n = 3, 1 seed, half of dev|" in page
-    assert "|any of this on an ordinary fine-tuning|–|–|not tried|" in page
 
 
 def test_the_page_holds_the_numbers(work: Path) -> None:

@@ -22,13 +22,15 @@ SPLIT = {"sst2": "half of dev", "ag_news": "half of a test sample"}
 WHOLE = {"sst2": "dev", "ag_news": "test sample"}
 GAMES: dict[str, tuple[int, Asks]] = {"revealing": (0, "> 0"), "hiding": (1, "< 0")}
 N_TEST = 7_600  # of AG News
+PLAIN = ", ordinary fine-tuning"
 SAME_LAYER = "the undecoded score at the same layer"
 
 
 def first_screen(
-    games: Mapping[str, Any], overlaps: Mapping[str, Any], figures: Path, out: Path, more: str
-) -> list[str]:
-    """Claims, pictures, and what they mean."""
+    games: Mapping[str, Any], overlaps: Mapping[str, Any], plain: Mapping[str, Mapping[str, Any]], figures: Path,
+    out: Path, more: str,
+) -> list[str]:  # fmt: skip
+    """Claims, pictures, and what they mean; `plain` are games and overlaps of models fine-tuned in the ordinary way."""
     training = json.loads(TRAINING.read_text(encoding="utf-8"))
     weights = {_embedded(training, name)["knobs"]["masked_lm_weight"] for name in ("sentiment", "topic")}
     lines = ["# Decoded layer saliency, tried again", ""]
@@ -41,7 +43,13 @@ def first_screen(
     )
     claims = [claim for name in TITLES for claim in _games(name, games[name])]
     claims += [claim for name in TITLES for claim in _overlap(name, overlaps[name])]
-    claims.append(Claim("any of this on an ordinary fine-tuning", None, None, None, why_not="–"))
+    for name in TITLES:
+        if name in plain["games"]:
+            claims += _games(name, plain["games"][name], PLAIN)
+        if name in plain["overlap"]:
+            claims += _overlap(name, plain["overlap"][name], PLAIN)
+        if name not in plain["games"]:
+            claims.append(Claim(f"{TITLES[name]}: any of this{PLAIN}", None, None, None, why_not="–"))
     if games["ag_news"]["n_texts"] < N_TEST:
         claims.append(Claim(f"all {N_TEST:,} test texts of AG News", None, None, None, why_not="–"))
     lines += ["", *claims_table(claims), "", *paragraph(RULE), ""]
@@ -83,7 +91,7 @@ def meaning(games: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _games(name: str, found: Mapping[str, Any]) -> list[Claim]:
+def _games(name: str, found: Mapping[str, Any], where: str = "") -> list[Claim]:
     """Decoded at its chosen layer against the paper's baseline, and against the rival that the paper finds stronger."""
     claims = []
     rows = {(row["what"], row["game"]): row for row in found["differences"]}
@@ -91,11 +99,11 @@ def _games(name: str, found: Mapping[str, Any]) -> list[Claim]:
     for game, (column, asks) in GAMES.items():
         row = rows.get(("the undecoded score at layer 0", game))
         if row is not None:
-            words = f"{TITLES[name]}, {game}: decoded − layer 0"
+            words = f"{TITLES[name]}, {game}: decoded − layer 0{where}"
             claims.append(_claim(words, best[column] - theirs["Grad-CAM l0"][column], asks, row, SPLIT[name]))
     row = rows.get(("the best of the packages' explainers", "hiding"))
     if row is not None and "Shapely" in theirs and row["rival"].startswith("Shapley"):
-        words = f"{TITLES[name]}, hiding: decoded − Shapley"
+        words = f"{TITLES[name]}, hiding: decoded − Shapley{where}"
         claims.append(_claim(words, best[1] - theirs["Shapely"][1], "> 0", row, SPLIT[name]))
     return claims
 
@@ -106,7 +114,7 @@ def _claim(words: str, theirs: float, asks: Asks, row: Mapping[str, Any], split:
     )
 
 
-def _overlap(name: str, found: Mapping[str, Any]) -> list[Claim]:
+def _overlap(name: str, found: Mapping[str, Any], where: str = "") -> list[Claim]:
     """Decoded against the lowest of the paper's rivals that have scores at all."""
     chosen, methods = found["chosen"], found["methods"]
     counts = paper.OVERLAPS[name]
@@ -123,7 +131,7 @@ def _overlap(name: str, found: Mapping[str, Any]) -> list[Claim]:
     shares = {each: 100 * sum(row) / (50 * len(row)) for each, row in counts.items()}
     theirs = shares.pop("Decoded") - min(shares.values())
     number = Interval(*(100 * each for each in ours))
-    words = f"{TITLES[name]}, overlap: decoded − lowest rival"
+    words = f"{TITLES[name]}, overlap: decoded − lowest rival{where}"
     return [Claim(words, theirs, "< 0", Here(number, found["n_texts"], 1, WHOLE[name], note=lowest), digits=1)]
 
 

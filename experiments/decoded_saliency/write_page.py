@@ -1,6 +1,9 @@
 """Writes docs/decoded_saliency.md, its appendix and its figures from the results files, so that no number is typed in.
 
 python experiments/decoded_saliency/write_page.py [--results DIR] [--out docs/decoded_saliency.md]
+
+What tables.py and overlap.py found on models that were fine-tuned in the ordinary way is read from DIR/ordinary, as far
+as it is there.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ arguments.add_argument("--out", type=Path, default=ROOT / "docs" / "decoded_sali
 def main(given: argparse.Namespace) -> None:
     games = {name: _read(given.results / f"{name}-games.json") for name in TITLES}
     overlaps = {name: _read(given.results / f"{name}-overlap.json") for name in TITLES}
+    ordinary_results = given.results / "ordinary"
     figures = given.out.parent / "figures" / given.out.stem
     figures.mkdir(parents=True, exist_ok=True)
     second = given.out.with_stem(f"{given.out.stem}_appendix")
@@ -45,7 +49,11 @@ def main(given: argparse.Namespace) -> None:
     lines += section_controls(games) + section_ablations(games) + section_head(games)
     lines += section_overlap(overlaps, figures, second) + section_examples(overlaps, figures, second)
     lines += section_cost(games) + section_paper()
-    first = first_screen(games, overlaps, figures, given.out, second.name)
+    plain = {
+        kind: {name: _read(path) for name in TITLES if (path := ordinary_results / f"{name}-{kind}.json").exists()}
+        for kind in ("games", "overlap")
+    }
+    first = first_screen(games, overlaps, plain, figures, given.out, second.name)
     for path, written in {given.out: first, second: lines}.items():
         path.write_text("\n".join(written).rstrip() + "\n", encoding="utf-8")
         print(path)

@@ -13,12 +13,14 @@ set aside calibrate the errors. Seed 0 of `sentiment_reviews` and `topic` ships 
 steps: such a model is fifteen times as dear. `responses-SEED` learns what it answers to training questions of the board
 of responses, `responses_diffmask-SEED` is DiffMask on the same, at fewer layers. The answers are kept in
 FOLDER/answers.json. With --model, `sentiment-SEED`, `topic-SEED`, `sentiment_diffmask-SEED` and `topic_diffmask-SEED`
-are fitted for that classifier instead of the embedded one. What is in FOLDER already is passed over.
+are fitted for that classifier instead of the embedded one. What is in FOLDER already is passed over; a run that was
+stopped goes on from its checkpoint in FOLDER/unfinished.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -28,6 +30,7 @@ import torch
 from search import FEWEST_WORDS, texts_of
 
 import whence
+from whence.cli.evaluate import StepLines
 from whence.models.responses import responding
 
 sys.path.append(str(Path(__file__).parents[1] / "scoreboard"))
@@ -72,7 +75,9 @@ def main(given: argparse.Namespace) -> None:
         model.module.to(given.device)
         training, aside = of_questions(model, given) if responds else of_texts(name, model_name, given)
         started = time.perf_counter()
-        settings: dict[str, Any] = {"held_out": aside, "seed": int(seed), "progress": False}
+        unfinished = given.out / "unfinished" / run
+        lines = StepLines(lambda line: print(line, file=sys.stderr, flush=True))
+        settings: dict[str, Any] = {"held_out": aside, "seed": int(seed), "folder": unfinished, "progress": lines}
         view = responding(model) if responds else model
         if name.endswith("diffmask"):
             masks = whence.DiffMask("input", **(MASKS if responds else of_classifier)).fit(view, training, **settings)
@@ -85,6 +90,7 @@ def main(given: argparse.Namespace) -> None:
             probes.save(given.out / run, dtype=torch.int8)
             assert probes.fitted_ is not None
             told = probes.fitted_.calibration
+        shutil.rmtree(unfinished)
         print(run, told, f"{time.perf_counter() - started:.0f} s", flush=True)
 
 
