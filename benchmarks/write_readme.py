@@ -80,10 +80,10 @@ for path in sorted((HERE / "results").glob("one_pass-*.json")):
     per_text = bare["bare forward"]["seconds"] / report["sentences"]
     lines += [
         "",
-        *paragraph(f"""The model's own pass takes {1e6 * per_text:.0f} µs a sentence here, and tokenising it
-        {1e6 * (bare["bare forward, from texts"]["seconds"] / report["sentences"] - per_text):.0f} µs; what is beyond
-        that is mostly Python at work on each text (its label and probabilities, its tokens and words), which weighs the
-        less the larger the model is. All explanations written as JSON: {1000 * report["json"]["seconds"]:.1f} ms."""),
+        *paragraph(f"""The model's own pass takes {1e6 * per_text:.0f} µs a sentence here, and from the text
+        {1e6 * bare["bare forward, from texts"]["seconds"] / report["sentences"]:.0f} µs; what is beyond that is mostly
+        Python at work on each text (its label and probabilities, its tokens and words), which weighs the less the
+        larger the model is. All explanations written as JSON: {1000 * report["json"]["seconds"]:.1f} ms."""),
         "",
     ]
     if report["peers"]:
@@ -152,6 +152,27 @@ for path in sorted((HERE / "results").glob("games-*.json")):
         maskings of {report["maskings_asked"]:,} (each set of tokens once). Resident memory:
         {memory["after a quarter"]:.0f} MB after a quarter of the texts,
         {memory["at the end"]:.0f} MB at the end, {memory["most"]:.0f} MB at most."""),
+    ]
+for path in sorted((HERE / "results").glob("responses-*.json")):
+    report = json.loads(path.read_text())
+    settings = report["settings"]
+    versions = ", ".join(f"{package} {number}" for package, number in report["versions"].items())
+    lines += [
+        "",
+        f"## Responses: {report['hardware']}",
+        "",
+        *paragraph(f"""A response of {settings["response_tokens"]} tokens that {report["model"]} wrote after a prompt of
+        {settings["prompt_tokens"]}, the same token ids for every package (`benchmarks/responses.py`). *tokens* are
+        those of the response whose scores are compared; *apart* is the largest difference over the largest score;
+        whence's seconds are of the whole response in every row. {versions}."""),
+        "",
+        "| method | peer | tokens | whence | peer | ratio | apart |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['method']} | {row['package']}, {row['setting']} | {row['tokens']} | {row['whence_seconds']:.1f} s "
+        f"| {row['seconds']:.1f} s | **{row['ratio']:.1f}** | {row['apart']:.0e} |"
+        for row in report["rows"]
     ]
 for path in sorted((HERE / "results").glob("long_prompts-*.json")):
     report = json.loads(path.read_text())

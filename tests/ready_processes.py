@@ -19,6 +19,7 @@ import torch
 
 IMPORTED_BEFOREHAND = [
     "torch",
+    "accelerate",
     "datasets",
     "matplotlib.pyplot",
     "transformers.generation",

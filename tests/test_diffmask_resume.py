@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+import ready_processes
 import tiny_models
 import torch
 from safetensors import safe_open
@@ -29,78 +27,41 @@ from whence.probes.diffmask import Kind
 FILES = ["README.md", "config.json", "model.safetensors"]
 CHECKPOINT = "checkpoint.safetensors"
 
-# One process loads everything once and forks a child for each fit. A child writes a checkpoint after every step; it is
-# killed after so many seconds, or by its own hand just before or after so many files were put in their place.
+# A fit that writes a checkpoint after every step. It is ended by the system after so many seconds, or kills itself just
+# before or after so many files were put in their place.
 SCRIPT = """
-import os, signal, sys, time, traceback
-import torch
-torch.set_num_threads(1)
+import os, signal, sys
 sys.path.insert(0, sys.argv[1])
-import accelerate, tiny_models, whence
+import tiny_models, whence
 from whence.learned import checkpoint
+folder, kind, recipe, steps, how, much = sys.argv[2:]
 checkpoint.SECONDS = (0,)
+replace, calls = os.replace, 0
+
+def replacing(source, target):
+    global calls
+    calls += 1
+    if calls == int(much) and how == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+    if calls == int(much) and how == "after":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+probes = whence.DiffMask(kind, recipe, steps=int(steps), batch_size=2, start=0.0, warm_up=3, learning_rate=0.05)
 model = tiny_models.tiny("bert")
-replace = os.replace
-
-def dies(number, when):
-    calls = 0
-    def replacing(source, target):
-        nonlocal calls
-        calls += 1
-        if calls == number and when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        replace(source, target)
-        if calls == number and when == "after":
-            os.kill(os.getpid(), signal.SIGKILL)
-    return replacing
-
-def work(folder, kind, recipe, steps, how, much):
-    if how != "seconds":
-        os.replace = dies(int(much), how)
-    probes = whence.DiffMask(kind, recipe, steps=int(steps), batch_size=2, start=0.0, warm_up=3, learning_rate=0.05)
-    probes.fit(model, tiny_models.TEXTS * 3, folder=folder, validations=4, seed=5)
-
-for line in sys.stdin:
-    order = line.split()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work(*order)
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    if order[-2] == "seconds":
-        time.sleep(float(order[-1]))
-        os.kill(child, signal.SIGKILL)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+if how == "seconds":
+    signal.setitimer(signal.ITIMER_REAL, float(much))
+else:
+    os.replace = replacing
+probes.fit(model, tiny_models.TEXTS * 3, folder=folder, validations=4, seed=5)
 """
 
-Run = Callable[..., int]
 
-
-@pytest.fixture(scope="module")
-def run() -> Iterator[Run]:
-    """Fit in a process of its own and give its exit code: -9 if it was killed."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(Path(__file__).parent)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-
-    def fit(folder: Path, kind: Kind, recipe: str, steps: int, how: str = "before", much: float = 0) -> int:
-        process.stdin.write(f"{folder} {kind} {recipe} {steps} {how} {much}\n")  # type: ignore[union-attr]
-        process.stdin.flush()  # type: ignore[union-attr]
-        return int(process.stdout.readline())  # type: ignore[union-attr]
-
-    yield fit
-    process.stdin.close()
-    process.wait(timeout=60)
+def run(folder: Path, kind: Kind, recipe: str, steps: int, how: str = "before", much: float = 0) -> int:
+    """Fit in a process of its own and give its exit code: below zero if it was killed."""
+    done = ready_processes.run(SCRIPT, Path(__file__).parent, folder, kind, recipe, steps, how, much)
+    assert done.returncode <= 0, done.stderr
+    return done.returncode
 
 
 def listing(folder: Path) -> list[str]:
@@ -115,9 +76,7 @@ def step_of(folder: Path) -> int:
 
 
 @pytest.mark.parametrize(("kind", "recipe"), [("hidden", "whence"), ("input", "released")])
-def test_a_fit_killed_at_random_moments_ends_with_the_same_probes(
-    kind: Kind, recipe: str, run: Run, tmp_path: Path
-) -> None:
+def test_a_fit_killed_at_random_moments_ends_with_the_same_probes(kind: Kind, recipe: str, tmp_path: Path) -> None:
     steps = 40
     assert run(tmp_path / "whole", kind, recipe, steps) == 0
     expected = (tmp_path / "whole" / "model.safetensors").read_bytes()
@@ -125,7 +84,7 @@ def test_a_fit_killed_at_random_moments_ends_with_the_same_probes(
     reached: list[int] = []
     while not (tmp_path / "killed" / "config.json").exists():
         code = run(tmp_path / "killed", kind, recipe, steps, "seconds", chance.uniform(0.05, 0.15 * (len(reached) + 2)))
-        assert code in (0, -signal.SIGKILL)
+        assert code in (0, -signal.SIGALRM)
         finished = (tmp_path / "killed" / "config.json").exists() and not (tmp_path / "killed" / CHECKPOINT).exists()
         if code and not finished:  # it may be killed just after it has put its checkpoint away
             reached.append(step_of(tmp_path / "killed"))
@@ -138,7 +97,7 @@ def test_a_fit_killed_at_random_moments_ends_with_the_same_probes(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_fit_killed_around_any_of_its_writes_ends_with_the_same_probes(when: str, run: Run, tmp_path: Path) -> None:
+def test_a_fit_killed_around_any_of_its_writes_ends_with_the_same_probes(when: str, tmp_path: Path) -> None:
     """Three checkpoints, then the weights, the card and the config: killed at each of them."""
     steps, writes = 3, 6
     assert run(tmp_path / "whole", "hidden", "whence", steps) == 0

@@ -176,6 +176,15 @@ def test_no_pickle_anywhere() -> None:
         assert "torch.save(" not in text, file
 
 
+def test_records_and_pages_name_no_folder_of_a_machine() -> None:
+    folders = re.compile(r"/(?:home|root|tmp|work|Users)/\w|site-packages")
+    assert folders.search("cannot import (/home/someone/.venv/lib/python3.11/site-packages/a.py)")
+    written = [*ROOT.glob("benchmarks/results/*.json"), *ROOT.glob("experiments/*/results/**/*.json")]
+    for file in [*written, *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
+        found = folders.search(file.read_text(encoding="utf-8"))
+        assert found is None, f"{file}: {found}"
+
+
 def test_old_names_work_and_say_what_they_are_called_now(bert: whence.LayeredModel) -> None:
     old: Any = "words"
     with pytest.warns(whence.WhenceWarning, match='layer "words" is now called layer "embeddings"'):
