@@ -279,9 +279,10 @@ def test_several_processes_write_the_same_files_and_one_that_is_killed_is_replac
     def kill_one(step: str, done: int, total: int) -> None:
         reports.append((step, done, total))
         if not killed:
-            own = [int(line.split()[0]) for line in children() if "whence.corpus.worker" in line]
+            own = [int(line.split()[0]) for line in processes("--ppid", os.getpid()) if "whence.corpus.worker" in line]
             os.kill(own[0], signal.SIGKILL)
             killed.append(own[0])
+            (tmp_path / "two" / "words" / f".part-000007.parquet.{own[0]}").write_bytes(b"half a file")
 
     run(folder, data, tmp_path / "two", workers=2, progress=kill_one, announce=said.append)
     assert any(line.startswith("a worker was lost (exit code -9)") for line in said)
@@ -289,11 +290,9 @@ def test_several_processes_write_the_same_files_and_one_that_is_killed_is_replac
     assert reports[-1] == ("explained", 400, 400)
 
 
-def children() -> list[str]:
-    """The processes that this one started, with their command lines."""
-    listing = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=True
-    )
+def processes(chosen_by: str, number: int) -> list[str]:
+    """Those with this parent (--ppid) or in this session (--sid), with their command lines."""
+    listing = subprocess.run(["ps", "-o", "pid=,args=", chosen_by, str(number)], capture_output=True, text=True)
     return listing.stdout.splitlines()
 
 
@@ -308,13 +307,15 @@ def test_a_run_that_was_killed_goes_on(folder: Path, tmp_path: Path) -> None:
     data = write_texts(tmp_path / "reviews.csv", 600)
     run(folder, data, tmp_path / "one", shard_texts=20)
     out = tmp_path / "two"
-    process = subprocess.Popen(command(folder, data, out), stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command(folder, data, out), stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 120
     while len(list((out / "shards").glob("part-*.json"))) < 4 and time.monotonic() < deadline:
         time.sleep(0.01)
     process.kill()
     process.wait()
-    time.sleep(1.5)  # workers notice that they are alone
+    while processes("--sid", process.pid) and time.monotonic() < deadline:  # workers notice that they are alone
+        time.sleep(0.1)
+    assert not processes("--sid", process.pid)
     finished = {path: path.stat().st_mtime_ns for path in (out / "shards").glob("part-*.json")}
     assert 4 <= len(finished) < 30
     assert not whence.Corpus.open(out).complete

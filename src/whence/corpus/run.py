@@ -190,6 +190,7 @@ def run(
             receipts = _receipts(
                 work, loaded, engine, workers if address else n_workers, address, records.about, report
             )
+        _remove_unfinished(folder)
         remove_others(folder, sorted(receipts))
         write_manifest(completed(manifest, [receipts[index] for index in sorted(receipts)]), folder)
     return Corpus.open(folder)
@@ -222,7 +223,7 @@ def _folder(folder: Path, resume: bool) -> Path:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """What workers that were killed had begun to write."""
+    """What workers that were killed had begun to write, in an earlier run or in this one."""
     for name in (*TABLES, RECEIPTS):
         for path in (folder / name).glob(".part-*"):
             path.unlink(missing_ok=True)
