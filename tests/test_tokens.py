@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from torch import nn
 
 import whence
+from whence.explanation import Unit, units_of_tokens
 from whence.explanation_json import to_json
 from whence.models.inputs import Encoding
 from whence.models.parts import parts_of, weights_of
@@ -68,3 +70,20 @@ def test_parts_and_weights_are_those_that_torch_finds() -> None:
     assert {id(part) for part in parts_of(module)} == {id(part) for part in module.modules()}
     assert len(parts_of(module)) == len(list(module.modules()))
     assert sorted(map(id, weights_of(parts_of(module)))) == sorted(map(id, module.parameters()))
+
+
+def test_words_are_made_once_they_are_looked_at_and_are_those_of_their_tokens() -> None:
+    text, pair = "  It's not\tbad, 👍🏽!", "日本の film"
+    explanation = whence.explain(whence.load(), text, "gradient_x_input", layers="all", units="word")
+    assert explanation.units is not None
+    words = explanation.units.units
+    assert "_made" not in vars(words)
+    assert "_made" not in vars(explanation.tokens)
+    own = [[i for i, token in enumerate(explanation.tokens) if token.word == number] for number in range(len(words))]
+    assert [unit.tokens for unit in words] == list(map(tuple, own))
+    assert [text[unit.start : unit.end] for unit in words] == [text[start:end] for start, end in word_spans(text)]
+    for layer, row in zip(explanation.layers, explanation.units.scores, strict=True):
+        assert row.tolist() == [np.float32(sum(map(float, explanation.row(layer)[positions]))) for positions in own]
+    tokens = (Token("▁日本", 1, 0, 2, 1), Token("▁film", 2, 3, 8, 1), Token("bad", 3, 11, 14), Token("not", 4, 7, 10))
+    found = units_of_tokens(tokens, [[0], [1], [2, 3]], text, pair)
+    assert list(found) == [Unit(0, 2, 1, (0,)), Unit(4, 8, 1, (1,)), Unit(7, 14, 0, (2, 3))]

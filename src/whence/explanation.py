@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from whence.columns import Columns
 from whence.errors import UnknownNameError, UsageError
 from whence.files import written
 from whence.results import Shown
 from whence.tokens import Token as Token
+from whence.tokens import Tokens
 from whence.units import word_of, word_spans
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ class UnitScores:
     """
 
     kind: str
-    units: tuple[Unit, ...]
+    units: Sequence[Unit]
     scores: Float[np.ndarray, "layer unit"]
     standard_errors: Float[np.ndarray, "layer unit"] | None = None
 
@@ -312,7 +314,7 @@ class Explanation(Shown):
         for index, token in enumerate(self.tokens):
             if token.word is not None and not token.special:
                 members.setdefault((token.segment, token.word), []).append(index)
-        units = [unit_of_tokens(self.tokens, members[key], self.text, self.pair) for key in sorted(members)]
+        units = units_of_tokens(self.tokens, [members[key] for key in sorted(members)], self.text, self.pair)
         return [self._scored(unit, self.meaning.gathered(row[list(unit.tokens)])) for unit in units]
 
     def gathered(self, layer: Layer | None = None) -> list[Word]:
@@ -417,14 +419,23 @@ class Explanation(Shown):
     __hash__ = None  # type: ignore[assignment]
 
 
-def unit_of_tokens(tokens: Sequence[Token], positions: Sequence[int], text: str, pair: str | None) -> Unit:
-    """The piece of the text that some tokens, given by their positions, come from; spaces before it are left out."""
-    segment = tokens[positions[0]].segment
-    start, end = min(tokens[i].start for i in positions), max(tokens[i].end for i in positions)
-    source = text if segment == 0 else pair or ""
-    while start < end and source[start : start + 1].isspace():
-        start += 1
-    return Unit(start, end, segment, tuple(positions))
+def units_of_tokens(
+    tokens: Sequence[Token], members: Sequence[Sequence[int]], text: str, pair: str | None
+) -> Columns[Unit]:
+    """The pieces of the text that groups of tokens, given by their positions, come from, without spaces before them."""
+    columns = Tokens.of(tokens)
+    starts, ends, segments = [], [], []
+    for own in members:
+        start, end, segment = columns.starts[own[0]], columns.ends[own[0]], columns.segments[own[0]]
+        for position in own[1:]:
+            start, end = min(start, columns.starts[position]), max(end, columns.ends[position])
+        source = text if segment == 0 else pair or ""
+        while start < end and source[start : start + 1].isspace():
+            start += 1
+        starts.append(start)
+        ends.append(end)
+        segments.append(segment)
+    return Columns(Unit, starts, ends, segments, list(map(tuple, members)))
 
 
 _MARKS = ("##", "Ġ", "▁", "Ċ")  # with which tokenizers mark that a piece goes on, or that a word begins

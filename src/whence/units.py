@@ -60,14 +60,16 @@ def words_of(pieces: Sequence[Span], text: str) -> list[int | None]:
     [0, 0, 0]
     """
     spans = word_spans(text)
-    starts = [start for start, _ in spans]
+    starts, ends = [start for start, _ in spans], [end for _, end in spans]
     found: list[int | None] = []
     for start, end in pieces:
-        if start < end and text[start].isspace():
+        if start >= end:
+            found.append(None)
+        elif text[start].isspace():
             found.append(word_of(start, end, text, spans))
-            continue
-        index = bisect_right(starts, start) - 1
-        found.append(index if start < end and index >= 0 and start < spans[index][1] else None)
+        else:
+            index = bisect_right(starts, start) - 1
+            found.append(index if index >= 0 and start < ends[index] else None)
     return found
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whence.columns import columns_of
 from whence.corpus.explaining import Explained
 from whence.corpus.job import Job
 from whence.explanation import Explanation, Layer
 from whence.json_records import plain
+from whence.tokens import Tokens
 
 if TYPE_CHECKING:
     import pyarrow
@@ -159,18 +161,22 @@ def words_table(job: Job, shard: Sequence[Explained]) -> pyarrow.Table:
 
 
 def _add_units(columns: dict[str, list[Any]], explanation: Explanation, tokens: bool) -> int:
-    units: Sequence[Any] = explanation.tokens if tokens or explanation.units is None else explanation.units.units
-    columns["position"] += range(len(units))
-    columns["start"] += [unit.start for unit in units]
-    columns["end"] += [unit.end for unit in units]
-    columns["segment"] += [unit.segment for unit in units]
     if tokens:
-        columns["word"] += [token.text for token in explanation.tokens]
-        columns["special"] += [token.special for token in explanation.tokens]
+        own = Tokens.of(explanation.tokens)
+        starts, ends, segments = own.starts, own.ends, own.segments
+        columns["word"] += own.texts
+        columns["special"] += own.special
     else:
+        assert explanation.units is not None, "every explanation of a run has its units"
+        starts, ends, segments = columns_of(explanation.units.units, ("start", "end", "segment"))[:3]
         sources = (explanation.text, explanation.pair or "")
-        columns["word"] += [sources[unit.segment][unit.start : unit.end] for unit in units]
-    return len(units)
+        places = zip(segments, starts, ends, strict=True)
+        columns["word"] += [sources[segment][start:end] for segment, start, end in places]
+    columns["position"] += range(len(starts))
+    columns["start"] += starts
+    columns["end"] += ends
+    columns["segment"] += segments
+    return len(starts)
 
 
 def _add_scores(

@@ -235,16 +235,19 @@ class HuggingFaceTokenizer:
     ) -> Encoding:
         """The text at an index of what the tokenizer returned."""
         ids, spans = table["input_ids"][index], table["offset_mapping"][index]
-        segments = [segment or 0 for segment in table.sequence_ids(index)]
         added = zip(ids, table["special_tokens_mask"][index], strict=True)
         special = [bool(mark) or number in self._special_ids for number, mark in added]
-        of_each = [
-            iter(
-                words_of([span for span, segment in zip(spans, segments, strict=True) if segment == own], source or "")
-            )
-            for own, source in enumerate(text)
-        ]
-        found = (next(of_each[segment]) for segment in segments)
+        if text[1] is None:
+            segments = [0] * len(ids)
+            found = words_of(spans, text[0])
+        else:
+            segments = [segment or 0 for segment in table.sequence_ids(index)]
+            places = list(zip(spans, segments, strict=True))
+            of_each = [
+                iter(words_of([span for span, segment in places if segment == own], source or ""))
+                for own, source in enumerate(text)
+            ]
+            found = [next(of_each[segment]) for segment in segments]
         words = [None if skipped else word for word, skipped in zip(found, special, strict=True)]
         starts, ends = zip(*spans, strict=True) if spans else ((), ())
         tokens = Tokens([pieces[number] for number in ids], ids, starts, ends, segments, special, words)

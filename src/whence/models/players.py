@@ -12,24 +12,27 @@ def player_of_each_token(encoding: Encoding, units: Units) -> list[int | None]:
     A token belongs to the unit that holds its first visible character. Units of which the model reads no token are
     not counted.
     """
+    tokens = encoding.columns
     if units == "token":
         found: list[object] = list(range(len(encoding)))
     elif units == "word":
-        found = [None if token.word is None else (token.segment, token.word) for token in encoding.tokens]
+        places = zip(tokens.segments, tokens.words, strict=True)
+        found = [None if word is None else (segment, word) for segment, word in places]
     else:
         found = _units_of_tokens(encoding, units)
     numbers: dict[object, int] = {}
     return [
-        None if token.special or unit is None else numbers.setdefault(unit, len(numbers))
-        for token, unit in zip(encoding.tokens, found, strict=True)
+        None if special or unit is None else numbers.setdefault(unit, len(numbers))
+        for special, unit in zip(tokens.special, found, strict=True)
     ]
 
 
 def _units_of_tokens(encoding: Encoding, units: Units) -> list[object]:
     texts = (encoding.text, encoding.pair or "")
     spans = spans_of_units(texts, units, [(turn.start, turn.end) for turn in encoding.turns])
+    tokens = encoding.columns
     found: list[object] = []
-    for token in encoding.tokens:
-        unit = word_of(token.start, token.end, texts[token.segment], spans[token.segment])
-        found.append(None if unit is None else (token.segment, unit))
+    for start, end, segment in zip(tokens.starts, tokens.ends, tokens.segments, strict=True):
+        unit = word_of(start, end, texts[segment], spans[segment])
+        found.append(None if unit is None else (segment, unit))
     return found

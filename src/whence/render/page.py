@@ -218,7 +218,7 @@ def _kind(shown: Explanation) -> tuple[Any, ...]:
     return (*_units(shown), tag_place(shown))
 
 
-def _units(shown: Explanation) -> tuple[str, tuple[Unit, ...] | None]:
+def _units(shown: Explanation) -> tuple[str, Sequence[Unit] | None]:
     """What the pieces of a text are called, and which they are if they are not words."""
     return ("word", None) if shown.units is None else (visible(shown.units.kind), shown.units.units)
 

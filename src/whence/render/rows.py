@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.explanation import Explanation, Token, Unit, unit_of_tokens
+from whence.explanation import Explanation, Token, Unit, units_of_tokens
 from whence.render.visible import visible
 
 if TYPE_CHECKING:
@@ -62,9 +62,12 @@ def pieces_of(
     for position, token in enumerate(tokens):
         alone = not words or position not in group
         members.setdefault((-1, position) if alone else (token.segment, group[position]), []).append(position)
+    if words:
+        members = _with_runs(members, tokens)
+    found = units_of_tokens(tokens, list(members.values()), text, pair)
     pieces = []
-    for (segment, word), positions in (_with_runs(members, tokens) if words else members).items():
-        first, unit = tokens[positions[0]], unit_of_tokens(tokens, positions, text, pair)
+    for ((segment, word), positions), unit in zip(members.items(), found, strict=True):
+        first = tokens[positions[0]]
         if segment < 0 and len(positions) == 1:
             label = token_label(tokens, positions[0], text, pair)
         elif segment < 0:
