@@ -80,6 +80,7 @@ def test_wheel_and_sdist_install_and_run_without_a_network(tmp_path: Path) -> No
     inside = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in inside} == {"whence", f"whence-{PROJECT['version']}.dist-info"}
     assert any(name.endswith("py.typed") for name in inside)
+    installed: list[dict[str, bytes]] = []
     for number, release in enumerate((wheel, sdist)):
         clean = tmp_path / f"clean-{number}"
         venv.create(clean, with_pip=False)
@@ -89,7 +90,11 @@ def test_wheel_and_sdist_install_and_run_without_a_network(tmp_path: Path) -> No
         build = () if release is wheel else ("--no-build-isolation",)
         pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps")
         run(*pip, *build, release, env=reach)
-        assert run(clean / "bin" / "whence", "--version").strip() == f"whence {PROJECT['version']}"
-        assert Path(run(python, "-c", "import whence; print(whence.__file__)").strip()).is_relative_to(site)
-        assert "gorgeous" in run(clean / "bin" / "whence", "explain", "a gorgeous film", "--html", "why.html")
-        assert (tmp_path / "why.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+        files = [path for path in (site / "whence").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+        installed.append({path.relative_to(site).as_posix(): path.read_bytes() for path in files})
+    assert set(installed[0]) == {name for name in inside if name.startswith("whence/")}
+    assert installed[0] == installed[1]  # so what runs from one runs from the other
+    assert run(clean / "bin" / "whence", "--version").strip() == f"whence {PROJECT['version']}"
+    assert Path(run(python, "-c", "import whence; print(whence.__file__)").strip()).is_relative_to(site)
+    assert "gorgeous" in run(clean / "bin" / "whence", "explain", "a gorgeous film", "--html", "why.html")
+    assert (tmp_path / "why.html").read_text(encoding="utf-8").startswith("<!doctype html>")

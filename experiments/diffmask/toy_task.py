@@ -153,14 +153,14 @@ def train(
         torch.manual_seed(seed)
         module = DigitCounter()
     model = layered(module)
-    encodings = [model.encode(example.text) for example in examples]
+    texts = model.collate([model.encode(example.text) for example in examples])
     labels = torch.tensor([float(example.label) for example in examples])
     optimiser = torch.optim.Adam(module.parameters(), lr=1e-3)
     chance = torch.Generator().manual_seed(seed)
     reached, epoch = 0.0, 0
     while reached < enough and epoch < epochs:
         for rows in torch.randperm(len(examples), generator=chance).split(128):
-            inputs = model.collate([encodings[row] for row in rows.tolist()])
+            inputs = texts.rows(rows)
             loss = binary_cross_entropy_with_logits(module(inputs.ids, inputs.mask)[:, 1], labels[rows])
             optimiser.zero_grad()
             loss.backward()

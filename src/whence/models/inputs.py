@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
 import regex
 import torch
 from torch import Tensor
@@ -240,7 +241,8 @@ def collate(
 
     def padded(rows: Iterable[Iterable[int]], filler: int | bool) -> Tensor:
         whole = [[*row, *[filler] * more] for row, more in zip(rows, missing, strict=True)]
-        return torch.tensor(whole, dtype=torch.bool if isinstance(filler, bool) else torch.long, device=device)
+        table = np.array(whole, dtype=bool if isinstance(filler, bool) else np.int64)  # torch reads lists more slowly
+        return torch.from_numpy(table).to(device)
 
     return Inputs(
         tuple(encodings),
