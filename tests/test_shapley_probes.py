@@ -260,14 +260,18 @@ def test_the_probes_that_ship_tell_what_a_long_sampling_tells() -> None:
 # The stated error
 
 
-def made_up(n_texts: int, seed: int, noise: float) -> list[Checked]:
-    """Texts whose learned values are off by an amount that grows with their size and falls with their number."""
+def made_up(n_texts: int, seed: int, noise: float, apart: float = 0.0) -> list[Checked]:
+    """Texts whose learned values are off by an amount that grows with their size and falls with their number.
+
+    Texts are `apart` if some are farther off than others that look the same.
+    """
     generator = np.random.default_rng(seed)
     texts = []
     for _ in range(n_texts):
         n = int(generator.integers(3, 30))
         truth = generator.laplace(size=(2, n)) / n
         off = generator.normal(size=truth.shape) * (0.3 * np.abs(truth) + 0.2 / n)
+        off *= np.exp(apart * generator.normal())
         sampled = generator.normal(size=truth.shape) * noise / n
         texts.append(Checked(truth + off, truth + sampled, np.full(truth.shape, noise / n), 0.1, 0.05))
     return texts
@@ -282,6 +286,15 @@ def test_nine_of_ten_intervals_hold_the_truth(noise: float) -> None:
     few = [text for text in made_up(400, 2, noise) if text.learned.shape[1] < 8]
     many = [text for text in made_up(400, 2, noise) if text.learned.shape[1] > 20]
     assert all(0.8 < calibrated(some, errors, orders=10).coverage < 0.98 for some in (few, many))
+
+
+def test_few_texts_do_not_make_intervals_too_narrow() -> None:
+    """Judged by the texts that set it, the error would be too small: it held .85 of the truths."""
+    found = []
+    for seed in range(60):
+        errors = error_scale(made_up(6, 2 * seed, 0.0, apart=0.6))
+        found.append(calibrated(made_up(40, 2 * seed + 1, 0.0, apart=0.6), errors, orders=10).coverage)
+    assert np.mean(found) == pytest.approx(0.9, abs=0.02)
 
 
 def test_an_error_half_as_large_would_be_found_out() -> None:

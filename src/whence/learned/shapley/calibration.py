@@ -133,23 +133,33 @@ def _tokens(lengths: Sequence[int], orders: int) -> float:
 def error_scale(checked: Sequence[Checked]) -> ErrorScale:
     """The error that the texts' residuals foretell, made so wide that nine of ten lie inside.
 
-    What the long run's own chance adds to the residuals is taken off.
+    How wide that is, is read off what the other texts foretell of each: of few texts, its own residuals foretell too
+    well. What the long run's own chance adds to the residuals is taken off.
     """
-    features, residuals, chances = [], [], []
-    for text in checked:
-        values = torch.from_numpy(text.learned)
-        own, mean, number = log_sizes(values, torch.ones_like(values, dtype=torch.bool))
-        columns = [torch.ones_like(own), own, mean.expand_as(own), number.expand_as(own)]
-        features.append(torch.stack(columns, dim=-1).flatten(0, 1))
-        residuals.append((text.learned - text.long_run).ravel())
-        chances.append(text.standard_errors.ravel())
-    x, off = torch.cat(features).numpy(), np.abs(np.concatenate(residuals))
-    chance = np.mean(np.square(np.concatenate(chances))) / max(np.mean(np.square(off)), 1e-18)
-    own = np.sqrt(max(1 - chance, 0.1))
-    weights, *_ = np.linalg.lstsq(x, np.log(own * off + 1e-6), rcond=None)
-    spread = float(np.quantile(own * off / np.exp(x @ weights), 0.9))
+    off = [np.abs(text.learned - text.long_run).ravel() for text in checked]
+    chance = np.mean(np.concatenate([np.square(text.standard_errors).ravel() for text in checked]))
+    own = np.sqrt(max(1 - chance / max(np.mean(np.square(np.concatenate(off))), 1e-18), 0.1))
+    off = [own * each for each in off]
+    features = [_error_features(text) for text in checked]
+    products = np.stack([each.T @ each for each in features])
+    sums = np.stack([x.T @ np.log(each + 1e-6) for x, each in zip(features, off, strict=True)])
+    weights = np.linalg.pinv(products.sum(axis=0)) @ sums.sum(axis=0)
+    ratios = []
+    for text, (x, each) in enumerate(zip(features, off, strict=True)):
+        others = np.arange(len(checked)) != text if len(checked) > 1 else [True]
+        by_others = np.linalg.pinv(products[others].sum(axis=0)) @ sums[others].sum(axis=0)
+        ratios.append(each / np.exp(x @ by_others))
     constant, own_size, mean_size, players = weights.tolist()
-    return ErrorScale(constant, own_size, mean_size, players, spread)
+    return ErrorScale(constant, own_size, mean_size, players, float(np.quantile(np.concatenate(ratios), 0.9)))
+
+
+def _error_features(text: Checked) -> Float[np.ndarray, "place 4"]:
+    """What the error of each value is foretold from, and a constant: see `ErrorScale`."""
+    values = torch.from_numpy(text.learned)
+    own, mean, number = log_sizes(values, torch.ones_like(values, dtype=torch.bool))
+    columns = [torch.ones_like(own), own, mean.expand_as(own), number.expand_as(own)]
+    found: Float[np.ndarray, "place 4"] = torch.stack(columns, dim=-1).flatten(0, 1).numpy()
+    return found
 
 
 def calibrated(checked: Sequence[Checked], errors: ErrorScale, orders: int) -> Calibration:
