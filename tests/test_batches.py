@@ -288,3 +288,17 @@ def test_what_a_gpu_rounds_in_its_products_is_no_difference(precision: str, bits
         assert batching._rounding(torch.ones(1)) == torch.finfo(torch.float32).eps, "a CPU rounds as it always did"
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_what_is_kept_in_memory_is_what_the_batch_holds() -> None:
+    model = whence.load()
+    inputs = model.collate([model.encode(text) for text in ("a film", "a gorgeous and witty film", "so dull")])
+    assert inputs.tables is not None
+    for batch in (inputs, inputs.rows(torch.tensor([2, 0, 2])), inputs.beginning(3)):
+        tables = batch.in_memory
+        assert (tables.ids == batch.ids.numpy()).all()
+        assert (tables.special == batch.special.numpy()).all()
+        for own, other in zip(tables.features, batch.features.values(), strict=True):
+            assert (own == other.numpy()).all()
+        assert tables.lengths == [len(encoding) for encoding in batch.encodings]
+        assert batch is inputs or batch.tables is None

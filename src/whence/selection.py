@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -81,9 +82,17 @@ class Selection:
     ) -> Float[Tensor, "batch part index"]:
         logits = _with_token_axis(logits)
         source = logits if self.scale == "logit" else self.reading.log_probabilities(logits, mask)
-        batch = torch.arange(len(logits), device=logits.device)[:, None, None]
-        picked = source[batch, self.indices[..., 0], self.indices[..., 1]].float()
+        picked = source[self._places].float()
         return picked if self.counted is None else picked.masked_fill(~self.counted, 0.0)
+
+    @cached_property
+    def _places(
+        self,
+    ) -> tuple[Int[Tensor, "batch 1 1"], Int[Tensor, "batch part index"], Int[Tensor, "batch part index"]]:
+        """Row, token and label of each index."""
+        rows = torch.arange(len(self.indices), device=self.indices.device)[:, None, None]
+        tokens, labels = self.indices.unbind(dim=-1)
+        return rows, tokens, labels
 
     def _on_its_scale(self, sums: Float[Tensor, "batch some"]) -> Float[Tensor, "batch some"]:
         return sums.exp() if self.scale == "probability" else sums
@@ -125,12 +134,13 @@ def select(
         raise UsageError("a language model is read at one character of the text", "give both labels the same at=")
     if reading.one_position:
         sides = [replace(side, at=characters[0]) if isinstance(side, Label) else side for side in sides]
-    parts = list(zip(*(reading.parts(side, rows, texts) for side in sides), strict=True))
-    kinds = {tuple(map(id, row)): row for row in parts}  # of many texts most have the same few parts
+    of_sides = [reading.parts(side, rows, texts) for side in sides]
+    keys = list(zip(*(map(id, parts) for parts in of_sides), strict=True))  # of many texts most have the same few parts
+    kinds = dict(zip(keys, zip(*of_sides, strict=True), strict=True))
     sizes = [[len(part.indices) for part in row] for row in kinds.values()]
     most = max(map(max, sizes))
     numbers = {key: number for number, key in enumerate(kinds)}
-    of_text = [numbers[tuple(map(id, row))] for row in parts]
+    of_text = [numbers[key] for key in keys]
     indices = [
         [[*part.indices, *part.indices[-1:] * (most - len(part.indices))] for part in row] for row in kinds.values()
     ]

@@ -101,7 +101,7 @@ class _Asked:
         return cls(parts, weights)
 
     def of(self, values: Float[Tensor, "batch part token"]) -> Float[Tensor, "batch output token"]:
-        return self.weights @ values
+        return values if self.weights.numel() == 1 else self.weights @ values  # of one part it is 1
 
 
 def _told(question: Question, probes: TrainedShares | str | Path | None) -> tuple[ModelShares, Learned, _Asked]:
@@ -130,9 +130,9 @@ def _share_of_sizes(values: Float[Tensor, "batch output token"]) -> Float[Tensor
 
 
 def _notes(told: Learned, errors: Float[Tensor, "batch token"]) -> list[list[str]]:
-    typical = (errors.square().sum(dim=1) / told.players.free.sum(dim=1)).sqrt()
+    typical = NINETY * (errors.square().sum(dim=1) / told.players.free.sum(dim=1)).sqrt()
     return [
-        [f"its Shapley part is off by up to {NINETY * error:.3f} per token in nine of ten held-out cases"]
+        [f"its Shapley part is off by up to {error:.3f} per token in nine of ten held-out cases"]
         for error in typical.tolist()
     ]
 

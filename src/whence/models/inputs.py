@@ -132,6 +132,16 @@ def encode_each(tokenizer: Tokenizer, texts: Sequence[tuple[str, str | None]]) -
     return [tokenizer.encode(*text) for text in texts]
 
 
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What a batch was made of, in memory: to ask a GPU for it is to wait until it has done all that it was told."""
+
+    lengths: list[int]
+    ids: Int[np.ndarray, "batch token"]
+    special: Bool[np.ndarray, "batch token"]
+    features: tuple[Int[np.ndarray, "batch token"], ...]
+
+
 @dataclass(frozen=True)
 class Inputs:
     """A batch of encoded texts, padded on the right.
@@ -154,9 +164,18 @@ class Inputs:
     unattended: Bool[Tensor, "batch token"] | None = None
     reference: Float[Tensor, "batch hidden"] | None = None
     past: KeysAndValues | None = None
+    tables: Tables | None = None
 
     def __len__(self) -> int:
         return len(self.encodings)
+
+    @property
+    def in_memory(self) -> Tables:
+        """Lengths, ids, which of them are special, and features, here."""
+        if self.tables is not None:
+            return self.tables
+        ids, special, *features = (each.cpu().numpy() for each in (self.ids, self.special, *self.features.values()))
+        return Tables([len(encoding) for encoding in self.encodings], ids, special, tuple(features))
 
     @property
     def attended(self) -> Bool[Tensor, "batch token"]:
@@ -218,6 +237,7 @@ class Inputs:
             features={name: values[:, :length] for name, values in self.features.items()},
             read_at=None if self.read_at is None else self.read_at.clamp(max=length - 1),
             unattended=None if self.unattended is None else self.unattended[:, :length],
+            tables=None,
         )
 
     def unattending(self, unattended: Bool[Tensor, "batch token"]) -> Inputs:
@@ -239,18 +259,28 @@ def collate(
     longest = max(lengths)
     missing = [longest - length for length in lengths]
 
-    def padded(rows: Iterable[Iterable[int]], filler: int | bool) -> Tensor:
+    def padded(rows: Iterable[Iterable[int]], filler: int | bool) -> np.ndarray:
         whole = [[*row, *[filler] * more] for row, more in zip(rows, missing, strict=True)]
-        table = np.array(whole, dtype=bool if isinstance(filler, bool) else np.int64)  # torch reads lists more slowly
+        return np.array(whole, dtype=bool if isinstance(filler, bool) else np.int64)  # torch reads lists more slowly
+
+    def moved(table: np.ndarray) -> Tensor:
         return torch.from_numpy(table).to(device)
 
+    features = {name: padded((encoding.features[name] for encoding in encodings), 0) for name in encodings[0].features}
+    tables = Tables(
+        lengths,
+        padded((encoding.columns.ids for encoding in encodings), padding),
+        padded((encoding.columns.special for encoding in encodings), True),
+        tuple(features.values()),
+    )
     return Inputs(
         tuple(encodings),
-        padded((encoding.columns.ids for encoding in encodings), padding),
-        padded(([True] * length for length in lengths), False),
-        padded((encoding.columns.special for encoding in encodings), True),
-        {name: padded((encoding.features[name] for encoding in encodings), 0) for name in encodings[0].features},
+        moved(tables.ids),
+        moved(np.arange(longest) < np.array(lengths)[:, None]),
+        moved(tables.special),
+        {name: moved(table) for name, table in features.items()},
         None if read_at is None else torch.tensor(read_at, device=device),
+        tables=tables,
     )
 
 

@@ -79,13 +79,17 @@ class Familiar:
     beyond: float
     farthest: float
     longest: int
+    _moved: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
 
     def distance(self, means: Float[Tensor, "batch features"]) -> Float[Tensor, " batch"]:
         """How far out texts lie: the mean square along the directions and in the rest, 1 being usual."""
-        away = means - self.centre.to(means)
-        along = away @ self.directions.to(means)
+        if means.device not in self._moved:
+            self._moved[means.device] = self.centre.to(means), self.directions.to(means), self.scales.to(means)
+        centre, directions, scales = self._moved[means.device]
+        away = means - centre
+        along = away @ directions
         rest = (away.square().sum(dim=-1) - along.square().sum(dim=-1)).clamp(min=0) / self.beyond
-        return ((along / self.scales.to(means)).square().mean(dim=-1) + rest) / 2
+        return ((along / scales).square().mean(dim=-1) + rest) / 2
 
     def warnings(self, inputs: Inputs, last: Float[Tensor, "batch token features"]) -> list[list[str]]:
         """Why the learned answer on a text may be worth little."""
@@ -203,7 +207,8 @@ def raw_shares(
     """What the network says of each token's part in each part of the target, before anything must add up."""
     read = {layer: states.at(layer).detach().float() for layer in network.layers}
     words = _label_words(model, network, selection)
-    found: Tensor = network(read, inputs.mask, _where_read(inputs, selection), words, selection.counted)
+    mask = inputs.mask if len(set(map(len, inputs.encodings))) > 1 else None
+    found: Tensor = network(read, mask, _where_read(inputs, selection), words, selection.counted)
     return found
 
 

@@ -58,15 +58,15 @@ class Shares(nn.Module):
     def forward(
         self,
         states: Mapping[Layer, Float[Tensor, "batch token _"]],
-        mask: Bool[Tensor, "batch token"],
+        mask: Bool[Tensor, "batch token"] | None,
         targets: Int[Tensor, "batch target index 2"],
         words: Float[Tensor, "batch target index _"] | None,
         counted: Bool[Tensor, "batch target index"] | None = None,
     ) -> Float[Tensor, "output batch target token"]:
         """Each token's share of each target, which is a sum over some (token, label) of the model's output.
 
-        `words` are the embeddings of the labels, where these are words; of targets that have fewer of them than others,
-        only some are `counted`.
+        Without a `mask` no text is padded. `words` are the embeddings of the labels, where these are words; of targets
+        that have fewer of them than others, only some are `counted`.
         """
         read = [states[layer] for layer in self.layers]
         if len({state.shape[-1] for state in read}) == 1:
@@ -74,13 +74,13 @@ class Shares(nn.Module):
         else:
             joined = torch.cat([layer_norm(state, state.shape[-1:]) for state in read], dim=-1)
         hidden = self.read(joined)
-        seen = None if bool(mask.all()) else mask[:, None, None, :]
+        seen = None if mask is None else mask[:, None, None, :]
         for block in self.blocks:
             hidden = block(hidden, seen)
         told = self.outer(gelu(self.inner(_normed(hidden)))).unflatten(-1, (len(OUTPUTS), self.width))
         asked = self.label[targets[..., 1]] if words is None else self.word(_normed(words))
         if self.by_token:
-            rows = torch.arange(len(mask), device=mask.device)[:, None, None]
+            rows = torch.arange(len(targets), device=targets.device)[:, None, None]
             asked = asked + self.at(_normed(read[-1][rows, targets[..., 0]]))
         if counted is not None:
             asked = asked * counted[..., None]

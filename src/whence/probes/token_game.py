@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -148,46 +149,41 @@ class Nobody:
     Outputs are remembered as long as they are small, so that a new text costs no pass of its own.
     """
 
-    remembered: dict[Hashable, Tensor] = field(default_factory=dict)
+    remembered: dict[Hashable, dict[Hashable, Tensor]] = field(default_factory=dict)
 
     def earned(
         self, model: LayeredModel, inputs: Inputs, selection: Selection, players: BatchPlayers, batch_tokens: int
     ) -> tuple[Float[Tensor, "batch part"], Int[Tensor, " batch"]]:
         """What each part of each text's target is then, and the passes that each text cost."""
-        looks = _looks(inputs, players, model)
         forgets = is_changed_on_purpose(model.module) or inputs.reference is not None or model.reading.responds
-        known = {} if forgets else self.remembered
-        first = {look: row for row, look in reversed(list(enumerate(looks)))}
-        new = sorted(row for look, row in first.items() if look not in known)
-        said = _empty_logits(model, inputs, new, players, batch_tokens) if new else ()
-        found = {looks[row]: logits for row, logits in said}
-        logits = {look: found[look] if look in found else known[look] for look in first}
-        if found and next(iter(found.values())).numel() <= SMALL and len(known) + len(found) <= MOST_REMEMBERED:
-            known |= found
-        order = {look: index for index, look in enumerate(logits)}
-        alike = torch.tensor([order[look] for look in looks], device=inputs.ids.device)
+        width = (
+            inputs.ids.shape[1] if model.reading.per_token else None
+        )  # then an output is as long as the batch is wide
+        kind = (model.device, next(model.stack.embedding.parameters()).dtype, width)
+        known = {} if forgets else self.remembered.setdefault(kind, {})
+        first: dict[Hashable, int] = {}  # rows of texts that look different
+        same = list(map(first.setdefault, _looks(inputs, players), range(len(inputs))))
+        new = [row for look, row in first.items() if look not in known]
+        said = dict(_empty_logits(model, inputs, new, players, batch_tokens)) if new else {}
+        logits = [said[row] if row in said else known[look] for look, row in first.items()]
+        if said and logits[0].numel() <= SMALL and len(known) + len(said) <= MOST_REMEMBERED:
+            known |= {look: said[row] for look, row in first.items() if row in said}
+        order = {row: number for number, row in enumerate(first.values())}
+        alike = torch.tensor([order[row] for row in same], device=inputs.ids.device)
         passes = torch.zeros(len(inputs), dtype=torch.long)
         passes[new] = 1
-        return selection.parts(torch.stack(list(logits.values()))[alike], inputs.mask), passes
+        return selection.parts(torch.stack(logits)[alike], inputs.mask), passes
 
 
-def _looks(inputs: Inputs, players: BatchPlayers, model: LayeredModel) -> list[Hashable]:
-    """All that is left of each text when no player is there: read off the texts, since a GPU would have to be asked."""
-    kind = (model.device, next(model.stack.embedding.parameters()).dtype)
-    width = inputs.ids.shape[1] if model.reading.per_token else None  # then an output is as long as the batch is wide
-    read_at = [None] * len(inputs) if inputs.read_at is None else inputs.read_at.reshape(len(inputs), -1)[:, 0].tolist()
-    stays = [text.columns.special for text in inputs.encodings] if players.alone else (~players.free).tolist()
-    left = [
-        tuple([number if stays[row][place] else -1 for place, number in enumerate(text.columns.ids)])
-        for row, text in enumerate(inputs.encodings)
-    ]
-    return [
-        (
-            kind, width, read_at[row], None if inputs.reference is None else row,  # what it is compared with is its own
-            left[row], *map(tuple, text.features.values()),
-        )
-        for row, text in enumerate(inputs.encodings)
-    ]  # fmt: skip
+def _looks(inputs: Inputs, players: BatchPlayers) -> list[Hashable]:
+    """All that is left of each text when no player is there, as bytes."""
+    tables = inputs.in_memory
+    stays = tables.special if players.alone else ~players.free.cpu().numpy()
+    left = np.stack([np.where(stays, tables.ids, -1), *tables.features], axis=2)
+    looks: list[Hashable] = [row[:length].tobytes() for row, length in zip(left, tables.lengths, strict=True)]
+    if inputs.read_at is not None:
+        looks = list(zip(looks, inputs.read_at.reshape(len(inputs), -1)[:, 0].tolist(), strict=True))
+    return looks if inputs.reference is None else list(enumerate(looks))  # what a text is compared with is its own
 
 
 def _empty_logits(
