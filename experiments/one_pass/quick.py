@@ -1,7 +1,7 @@
 """What `whence fit --recipe quick` reaches on a processor, beside what took a GPU. Writes results/quick.json.
 
     python experiments/one_pass/quick.py texts --data-dir DATA --out FOLDER
-    whence fit --model sentiment --data FOLDER/training.jsonl --explainer shapley --recipe quick --minutes 15 \
+    whence fit --model sentiment --data FOLDER/training.jsonl --explainer shapley --recipe quick \
         --out FOLDER/probes
     python experiments/one_pass/quick.py judge --out FOLDER
 
