@@ -4,16 +4,17 @@
 
 Every package explains the same token ids of one prompt and one response, with the same baseline where there is one, and
 its scores of every response token are compared with whence's, so that no ratio is won by computing something else.
-captum's leave-one-out runs token by token (its default) and with the whole response in one pass, always with
+captum's leave-one-out runs with the whole response in one pass and token by token (its default), always with
 `use_cached_outputs=False`: with its default cache, what it says after the first token of a response is wrong. inseq
-reads texts, so the text must come back to the same ids. Its occlusion takes a pass per prompt token and response token
-and gets the first tokens of the response only, and its path of integrated gradients also leads through the response's
-own earlier tokens, which whence leaves as they are, so that only the first token's scores are the same number; whence's
-seconds are of the whole response in every row. Packages that are not installed are left out, with the reason. Every row
-says what the load of the machine was when its method began (after another method, that one's too). Before whence is
-timed it explains a short prompt: it compares a model's gradients with differences once, when it first meets the model.
-Where whence can also explain the response as a whole (`each_token=False`), that is held to the sum of what the others
-say of its tokens, for which they have no faster way: their seconds are those of the same run.
+reads texts, so the text must come back to the same ids. What takes a pass per prompt token and response token (captum's
+default, inseq's occlusion, which leaves out the sign) gets the first tokens of the response only, and inseq's path of
+integrated gradients also leads through the response's own earlier tokens, which whence leaves as they are, so that only
+the first token's scores are the same number; whence's seconds are of the whole response in every row. Packages that are
+not installed are left out, with the reason. Every row says what the load of the machine was when its method began
+(after another method, that one's too). Before whence is timed it explains a short prompt: it compares a model's
+gradients with differences once, when it first meets the model. Where whence can also explain the response as a whole
+(`each_token=False`), that is held to the sum of what the others say of its tokens, for which they have no faster way:
+their seconds are those of the same run.
 """
 
 from __future__ import annotations
@@ -167,13 +168,16 @@ def whole_gradient_x_input(model: LayeredModel, encoding: Encoding) -> Table:
     return found.scores[:, :first]
 
 
-def captum_leave_one_out(model: LayeredModel, encoding: Encoding, *, forward_in_tokens: bool) -> Table:
+def captum_leave_one_out(
+    model: LayeredModel, encoding: Encoding, *, forward_in_tokens: bool, tokens: int | None = None
+) -> Table:
+    """Of the first `tokens` of the response, or of all."""
     from captum.attr import FeatureAblation, LLMAttribution
 
     attribution = LLMAttribution(FeatureAblation(model.module), tokenizer_of(model))
     found = attribution.attribute(
         captum_input(model, encoding),
-        target=torch.tensor(encoding.ids[encoding.response.start :]),
+        target=torch.tensor(encoding.ids[encoding.response.start :][:tokens]),
         use_cached_outputs=False,
         forward_in_tokens=forward_in_tokens,
     )
@@ -212,12 +216,16 @@ def whole_response(model: LayeredModel, encoding: Encoding) -> Table:
 
 
 def token_by_token(model: LayeredModel, encoding: Encoding) -> Table:
-    return captum_leave_one_out(model, encoding, forward_in_tokens=True)
+    return captum_leave_one_out(model, encoding, forward_in_tokens=True, tokens=FEW)
 
 
 def from_unknown(model: LayeredModel, encoding: Encoding, method: str, **settings: Any) -> Table:
     """With the tokenizer's token for the unknown in the place of others, as inseq has it."""
     return explained(model, encoding, method, baseline=tokenizer_of(model).unk_token_id, special=True, **settings)
+
+
+def sizes_from_unknown(model: LayeredModel, encoding: Encoding) -> Table:
+    return np.abs(from_unknown(model, encoding, "leave_one_out"))
 
 
 def inseq_scores(
@@ -259,10 +267,10 @@ CONTESTS: dict[str, tuple[Any, ...]] = {
     "leave-one-out": (
         leave_one_out,
         ("captum", "response in one pass", whole_response),
-        ("captum", "token by token", token_by_token),
+        ("captum", f"token by token, {FEW} tokens", token_by_token),
     ),
     "leave-one-out, unknown": (
-        partial(from_unknown, method="leave_one_out"),
+        sizes_from_unknown,
         ("inseq", f"occlusion of {FEW} tokens", partial(inseq_scores, method="occlusion", tokens=FEW)),
     ),
 }  # fmt: skip
