@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -293,12 +294,13 @@ def test_what_a_gpu_rounds_in_its_products_is_no_difference(precision: str, bits
 def test_what_is_kept_in_memory_is_what_the_batch_holds() -> None:
     model = whence.load()
     inputs = model.collate([model.encode(text) for text in ("a film", "a gorgeous and witty film", "so dull")])
-    assert inputs.tables is not None
-    for batch in (inputs, inputs.rows(torch.tensor([2, 0, 2])), inputs.beginning(3)):
+    assert inputs._tables is not None
+    moved_on = replace(inputs, ids=inputs.ids + 1)
+    for batch in (inputs, inputs.rows(torch.tensor([2, 0, 2])), inputs.beginning(3), moved_on):
         tables = batch.in_memory
         assert (tables.ids == batch.ids.numpy()).all()
         assert (tables.special == batch.special.numpy()).all()
         for own, other in zip(tables.features, batch.features.values(), strict=True):
             assert (own == other.numpy()).all()
         assert tables.lengths == [len(encoding) for encoding in batch.encodings]
-        assert batch is inputs or batch.tables is None
+        assert batch is inputs or batch._tables is None

@@ -13,7 +13,7 @@ import numpy as np
 from whence.columns import columns_of
 from whence.corpus.explaining import Explained
 from whence.corpus.job import Job
-from whence.explanation import Explanation, Layer
+from whence.explanation import Explanation, Layer, Unit
 from whence.json_records import plain
 from whence.tokens import Tokens
 
@@ -168,7 +168,7 @@ def _add_units(columns: dict[str, list[Any]], explanation: Explanation, tokens: 
         columns["special"] += own.special
     else:
         assert explanation.units is not None, "every explanation of a run has its units"
-        starts, ends, segments = columns_of(explanation.units.units, ("start", "end", "segment"))[:3]
+        starts, ends, segments = _columns_of_units(explanation.units.units)
         sources = (explanation.text, explanation.pair or "")
         places = zip(segments, starts, ends, strict=True)
         columns["word"] += [sources[segment][start:end] for segment, start, end in places]
@@ -177,6 +177,11 @@ def _add_units(columns: dict[str, list[Any]], explanation: Explanation, tokens: 
     columns["end"] += ends
     columns["segment"] += segments
     return len(starts)
+
+
+def _columns_of_units(units: Sequence[Unit]) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    starts, ends, segments, _ = columns_of(units, ("start", "end", "segment", "tokens"))
+    return starts, ends, segments
 
 
 def _add_scores(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -164,7 +164,7 @@ class Inputs:
     unattended: Bool[Tensor, "batch token"] | None = None
     reference: Float[Tensor, "batch hidden"] | None = None
     past: KeysAndValues | None = None
-    tables: Tables | None = None
+    _tables: Tables | None = field(default=None, init=False, repr=False, compare=False)  # `replace` leaves it behind
 
     def __len__(self) -> int:
         return len(self.encodings)
@@ -172,8 +172,8 @@ class Inputs:
     @property
     def in_memory(self) -> Tables:
         """Lengths, ids, which of them are special, and features, here."""
-        if self.tables is not None:
-            return self.tables
+        if self._tables is not None:
+            return self._tables
         ids, special, *features = (each.cpu().numpy() for each in (self.ids, self.special, *self.features.values()))
         return Tables([len(encoding) for encoding in self.encodings], ids, special, tuple(features))
 
@@ -237,7 +237,6 @@ class Inputs:
             features={name: values[:, :length] for name, values in self.features.items()},
             read_at=None if self.read_at is None else self.read_at.clamp(max=length - 1),
             unattended=None if self.unattended is None else self.unattended[:, :length],
-            tables=None,
         )
 
     def unattending(self, unattended: Bool[Tensor, "batch token"]) -> Inputs:
@@ -273,15 +272,16 @@ def collate(
         padded((encoding.columns.special for encoding in encodings), True),
         tuple(features.values()),
     )
-    return Inputs(
+    inputs = Inputs(
         tuple(encodings),
         moved(tables.ids),
         moved(np.arange(longest) < np.array(lengths)[:, None]),
         moved(tables.special),
         {name: moved(table) for name, table in features.items()},
         None if read_at is None else torch.tensor(read_at, device=device),
-        tables=tables,
     )
+    object.__setattr__(inputs, "_tables", tables)
+    return inputs
 
 
 class WordTokenizer:

@@ -156,9 +156,7 @@ class Nobody:
     ) -> tuple[Float[Tensor, "batch part"], Int[Tensor, " batch"]]:
         """What each part of each text's target is then, and the passes that each text cost."""
         forgets = is_changed_on_purpose(model.module) or inputs.reference is not None or model.reading.responds
-        width = (
-            inputs.ids.shape[1] if model.reading.per_token else None
-        )  # then an output is as long as the batch is wide
+        width = inputs.ids.shape[1] if model.reading.per_token else None  # an output is as long as the batch is wide
         kind = (model.device, next(model.stack.embedding.parameters()).dtype, width)
         known = {} if forgets else self.remembered.setdefault(kind, {})
         first: dict[Hashable, int] = {}  # rows of texts that look different
@@ -166,7 +164,8 @@ class Nobody:
         new = [row for look, row in first.items() if look not in known]
         said = dict(_empty_logits(model, inputs, new, players, batch_tokens)) if new else {}
         logits = [said[row] if row in said else known[look] for look, row in first.items()]
-        if said and logits[0].numel() <= SMALL and len(known) + len(said) <= MOST_REMEMBERED:
+        held = sum(map(len, self.remembered.values()))
+        if said and logits[0].numel() <= SMALL and held + len(said) <= MOST_REMEMBERED:
             known |= {look: said[row] for look, row in first.items() if row in said}
         order = {row: number for number, row in enumerate(first.values())}
         alike = torch.tensor([order[row] for row in same], device=inputs.ids.device)
