@@ -6,10 +6,10 @@
 
 Texts are AG News and sentences of IMDb reviews, in turn, each corpus the beginning of the next larger one. A run is the
 command itself, with two workers, in processes of its own, whose resident memory is sampled (shared pages count in each
-of them). The rate is that after the start: from the first finished shard to the last. Peers explain by gradient x
-activation: captum at every layer, a text at a time, and interpreto at the embeddings, which is all it does, 16 texts at
-a time. whence makes tables of the same texts, with scores at all layers. Each has one thread, and all take turns, block
-by block, so that a busy machine is as busy for each.
+of them). The rate is that after the start: from when as many shards are finished as there are workers, to the last.
+Peers explain by gradient x activation: captum at every layer, a text at a time, and interpreto at the embeddings, which
+is all it does, 16 texts at a time. whence makes tables of the same texts, with scores at all layers. Each has one
+thread, and all take turns, block by block, so that a busy machine is as busy for each.
 """
 
 from __future__ import annotations
@@ -151,7 +151,8 @@ def measured(
     made = sorted(path.stat().st_mtime for path in (out / "shards").iterdir())
     written = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     corpus = whence.Corpus.open(out)
-    between = made[-1] - made[0]
+    begun = min(workers, len(made)) - 1  # each worker's first shard comes with its start-up
+    between = made[-1] - made[begun]
     middle = made[len(made) // 4 : len(made) - len(made) // 4]
     found = {
         "method": method,
@@ -159,7 +160,9 @@ def measured(
         "texts": size,
         "words": corpus.manifest.counts["words"],
         "seconds": round(seconds, 1),
-        "texts_per_second": round((size - corpus.shards[0].texts) / between, 1) if between else None,
+        "texts_per_second": round((size - sum(each.texts for each in corpus.shards[: begun + 1])) / between, 1)
+        if between
+        else None,
         "middle_texts_per_second": round(shard_texts * (len(middle) - 1) / (middle[-1] - middle[0]), 1)
         if len(middle) > 1
         else None,

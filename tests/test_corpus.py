@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import whence
 from whence.cli import app
 from whence.cli.run import TextLines
-from whence.corpus import shards
+from whence.corpus import memory, shards
 from whence.corpus.estimate import Estimate
 from whence.corpus.job import told_options
 from whence.corpus.manifest import read_manifest
@@ -553,3 +553,12 @@ def test_an_estimate_in_words() -> None:
 @pytest.fixture(autouse=True)
 def no_folder_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WHENCE_DATA", raising=False)
+
+
+def test_memory_is_given_back_every_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(memory, "give_memory_back", lambda: given.append(1))
+    told = memory.giving_memory_back()
+    for batch in range(1, 2 * memory.BATCHES + 1):
+        told("one_pass", batch, 100)
+        assert len(given) == batch // memory.BATCHES

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from whence.corpus.job import Asked, Job, target_of
+from whence.corpus.memory import giving_memory_back
 from whence.data.records import Record
 from whence.errors import WhenceError, WhenceWarning
 from whence.explanation import Explanation, Scale
@@ -67,7 +68,7 @@ def _answers(model: LayeredModel, job: Job, asked: Asked, records: Sequence[Reco
                 *explain(
                     model, texts, asked.method, target=target_of(job.target), scale=cast("Scale | None", job.scale),
                     layers=asked.layers, units=cast("UnitName", job.units), seed=job.seed,
-                    batch_tokens=job.batch_tokens, **asked.options,
+                    batch_tokens=job.batch_tokens, progress=giving_memory_back(), **asked.options,
                 )
             ]  # fmt: skip
     except Exception as error:  # whatever a text does to a model, the run goes on

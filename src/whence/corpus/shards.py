@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -15,6 +13,7 @@ from typing import Any
 
 from whence.corpus.explaining import explain_each
 from whence.corpus.job import Job
+from whence.corpus.memory import give_memory_back
 from whence.corpus.tables import TABLES, as_bytes, texts_table, words_table
 from whence.data.records import Record
 from whence.errors import FileError
@@ -104,7 +103,7 @@ def receipt_of(data: Any) -> Receipt:
 def make_shard(model: LayeredModel, job: Job, shard: Shard) -> Receipt:
     """Explain the texts of a shard and write its tables and, last, its receipt; each whole or not at all."""
     forget_texts()  # of other shards: which those were depends on the worker
-    _give_memory_back()
+    give_memory_back()
     explained = explain_each(model, job, shard.records)
     tables = dict(zip(TABLES, (texts_table(job, explained), words_table(job, explained)), strict=True))
     files = {}
@@ -127,13 +126,6 @@ def make_shard(model: LayeredModel, job: Job, shard: Shard) -> Receipt:
     )
     write_bytes(json.dumps(plain(receipt)).encode(), receipt_path(Path(job.folder), shard.index), ADVICE)
     return receipt
-
-
-def _give_memory_back() -> None:
-    """Hand what was freed to the system: glibc keeps it, and batches of ever new shapes make that grow for hours."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
 
 
 def receipt_path(folder: Path, index: int) -> Path:
