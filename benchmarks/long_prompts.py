@@ -10,7 +10,9 @@ Methods that take many passes run with few, under a name that says so: their tim
 does not. The slope is that of memory per token between the two longest prompts: of memory that grows with the square of
 the length it doubles each time the length does. Rows that are in the file already and are not measured now stay, and
 every row says how many processes others kept running when it began: where that is not near zero, its seconds say
-little. Peers are left out, with the reason, where they cannot be imported.
+little. Prompts longer than the model was made for are read all the same, since rotary positions go on: what it makes of
+them means nothing, time and memory are what they would be. Peers are left out, with the reason, where they cannot be
+imported.
 """
 
 from __future__ import annotations
@@ -174,6 +176,7 @@ def measure(name: str, package: str, method: str, lengths: Sequence[int], thread
     torch.set_num_threads(threads)
     model = whence.load(name)
     model.module.to(device)
+    model.tokenizer.longest = max(model.tokenizer.longest, *lengths)  # type: ignore[attr-defined]
     makers: dict[str, Callable[[whence.LayeredModel, str], Explain]] = {
         "whence": whence_contestant, "captum": captum_contestant, "inseq": inseq_contestant,
     }  # fmt: skip

@@ -184,10 +184,11 @@ for path in sorted((HERE / "results").glob("long_prompts-*.json")):
         f"## Long prompts: {report['hardware']}",
         "",
         *paragraph(f"""The next token of {report["model"]} explained from prompts of {lengths[0]:,} to {lengths[-1]:,}
-        tokens (`benchmarks/long_prompts.py`): seconds, and the growth of the resident set at its peak. A process that
-        took more than {settings["most_mb"]:,.0f} MB was ended. *slope* is kilobytes per token between the two longest
-        prompts. At most {busy:.1f} other processes were running when a row began; where that is not near zero, seconds
-        say little, memory says the same. {versions}."""),
+        tokens (`benchmarks/long_prompts.py`): seconds, and at its peak the growth of the resident set, or on a GPU of
+        its tensors. A process whose resident set took more than {settings["most_mb"]:,.0f} MB was ended. *slope* is
+        kilobytes per token between the two longest prompts. At most {busy:.1f} other processes were running when a row
+        began; where that is not near zero, seconds say little, memory says the same, and a GPU's memory that ran out
+        may have been full of theirs. {versions}."""),
         "",
         f"| package | method | {' | '.join(f'{length:,}' for length in lengths)} | slope |",
         f"|---|---|{'---|' * len(lengths)}---|",
@@ -195,7 +196,7 @@ for path in sorted((HERE / "results").glob("long_prompts-*.json")):
     for row in report["rows"]:
         points = {point["tokens"]: f"{point['seconds']:.0f} s, {point['peak_mb']:,.0f} MB" for point in row["points"]}
         if failed := row.get("failed"):
-            points[failed["tokens"]] = failed["why"].replace("|", "/")[:80]
+            points[failed["tokens"]] = failed["why"].replace("|", "/").split(". ")[0][:80]
         slope = "" if row["slope_kb"] is None else f"{row['slope_kb']:,.0f} KB"
         cells = " | ".join(points.get(length, "") for length in lengths)
         lines.append(f"| {row['package']} | {row['method']} | {cells} | {slope} |")
