@@ -207,7 +207,7 @@ def raw_shares(
     """What the network says of each token's part in each part of the target, before anything must add up."""
     read = {layer: states.at(layer).detach().float() for layer in network.layers}
     words = _label_words(model, network, selection)
-    mask = inputs.mask if len(set(map(len, inputs.encodings))) > 1 else None
+    mask = inputs.mask if len(set(inputs.in_memory.lengths)) > 1 else None
     found: Tensor = network(read, mask, _where_read(inputs, selection), words, selection.counted)
     return found
 

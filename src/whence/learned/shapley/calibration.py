@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PAIRS = 16  # coalitions, and complements, on which values are judged beside the long run's
 DIRECTIONS = 32  # of the mean states of texts, at most
 LEAST_TEXTS, LEAST_ORDERS = 16, 4  # of a long run that is cut short to end in time
+LEAST_ERROR = 0.1  # of a squared residual
 UNUSUAL = 0.99  # the share of held-out texts that counts as like the training's
 
 
@@ -134,23 +135,26 @@ def error_scale(checked: Sequence[Checked]) -> ErrorScale:
     """The error that the texts' residuals foretell, made so wide that nine of ten lie inside.
 
     How wide that is, is read off what the other texts foretell of each: of few texts, its own residuals foretell too
-    well. What the long run's own chance adds to the residuals is taken off.
+    well. The long run's own chance makes a residual larger, and the interval in which `calibrated` looks for it wider:
+    each needs what is left of it then, but never less than a share of itself, lest a short long run be all the error.
     """
     off = [np.abs(text.learned - text.long_run).ravel() for text in checked]
-    chance = np.mean(np.concatenate([np.square(text.standard_errors).ravel() for text in checked]))
-    own = np.sqrt(max(1 - chance / max(np.mean(np.square(np.concatenate(off))), 1e-18), 0.1))
-    off = [own * each for each in off]
+    chance = [NINETY * text.standard_errors.ravel() for text in checked]
+    left = [
+        np.sqrt(np.maximum(np.square(r) - np.square(c), LEAST_ERROR * np.square(r)))
+        for r, c in zip(off, chance, strict=True)
+    ]
     features = [_error_features(text) for text in checked]
     products = np.stack([each.T @ each for each in features])
     sums = np.stack([x.T @ np.log(each + 1e-6) for x, each in zip(features, off, strict=True)])
     weights = np.linalg.pinv(products.sum(axis=0)) @ sums.sum(axis=0)
-    ratios = []
-    for text, (x, each) in enumerate(zip(features, off, strict=True)):
+    needed = []
+    for text, (x, each) in enumerate(zip(features, left, strict=True)):
         others = np.arange(len(checked)) != text if len(checked) > 1 else [True]
         by_others = np.linalg.pinv(products[others].sum(axis=0)) @ sums[others].sum(axis=0)
-        ratios.append(each / np.exp(x @ by_others))
+        needed.append(each / np.exp(x @ by_others))
     constant, own_size, mean_size, players = weights.tolist()
-    return ErrorScale(constant, own_size, mean_size, players, float(np.quantile(np.concatenate(ratios), 0.9)))
+    return ErrorScale(constant, own_size, mean_size, players, float(np.quantile(np.concatenate(needed), 0.9)))
 
 
 def _error_features(text: Checked) -> Float[np.ndarray, "place 4"]:
