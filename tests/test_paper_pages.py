@@ -288,10 +288,13 @@ def test_the_commands_of_decoded_saliency_are_those_of_its_records() -> None:
     found = parsed(commands_in(text_of("decoded_saliency_appendix")))
     for command in (each for each in found if each["script"] in ("tables", "overlap")):
         for data in command["sets"]:
-            games = record("decoded_saliency", f"{data}-games")
+            games = record("decoded_saliency", f"{'ordinary/' if command['model'] else ''}{data}-games")
             assert (command["seed"], command["jobs"]) == (games["seed"], games["jobs"])
-            assert games["n_texts"] == min(command["sample"], {"sst2": 872, "ag_news": 7_600}[data])
-    assert [each["script"] for each in found] == ["tables", "overlap", "write_page"]
+            n_texts = {"sst2": 872, "ag_news": 7_600}[data]
+            assert games["n_texts"] == min(command["sample"] or n_texts, n_texts)
+            assert command["model"] is None or Path(command["model"]).name == games["model"]
+            assert (Path(command["out"]).name == "ordinary") == (command["model"] is not None)
+    assert [each["script"] for each in found] == ["tables", "overlap"] * 2 + ["write_page"]
 
 
 @pytest.mark.parametrize("folder", ["diffmask", "sparse_attention", "scoreboard"])

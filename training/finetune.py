@@ -58,9 +58,10 @@ def read_rows(path: Path) -> list[dict]:
 
 
 tokenizer = AutoTokenizer.from_pretrained(args.pretrained)
-masked_lm = BertForMaskedLM.from_pretrained(args.pretrained).to(device)  # type: ignore[arg-type]
+masked_lm = BertForMaskedLM.from_pretrained(args.pretrained, dtype=torch.float32).to(device)  # type: ignore[arg-type]
 model = BertForSequenceClassification.from_pretrained(
     args.pretrained,
+    dtype=torch.float32,
     id2label=dict(enumerate(args.labels)),
     label2id={label: number for number, label in enumerate(args.labels)},
     hidden_dropout_prob=args.dropout,

@@ -72,6 +72,46 @@ def _interval(facts: dict[str, float]) -> str:
     return f"{facts['auc']:.3f} [{facts['low']:.3f}, {facts['high']:.3f}]"
 
 
+def _against(title: str, rows: list[dict[str, Any]]) -> list[str]:
+    """The chosen layer of decoded Grad-CAM against each of its rivals."""
+    if not rows:
+        return []
+    lines = [
+        "",
+        f"{title}: {rows[0]['ours']} on n = {rows[0]['n']:,} texts, against",
+        "",
+        "| rival | game | difference | p | decoding is |",
+        "|---|---|---|---|---|",
+    ]
+    for row, p in zip(rows, holm(np.array([row["p"] for row in rows])), strict=True):
+        lines.append(
+            f"| {row['what']} ({row['rival']}) | {row['game']} | {row['mean']:+.3f} [{row['low']:+.3f}, "
+            f"{row['high']:+.3f}] | {p:.3f} | {comparison(row, p)} |"
+        )
+    return lines
+
+
+def section_ordinary(plain: dict[str, Any]) -> list[str]:
+    """The same contest on models that nobody kept decodable."""
+    if not plain:
+        return []
+    models = ", ".join(
+        f"{TITLES[name]} n = {found['n_texts']:,}, accuracy {found['accuracy']:.3f}, {found['hardware']}"
+        for name, found in plain.items()
+    )
+    lines = [
+        "",
+        "## After an ordinary fine-tuning",
+        "",
+        *paragraph(f"""All weights of another encoder of the same shape (its own pretraining) were fine-tuned, words
+        included, with no loss but the task's; the head that decodes is the pretrained one. Otherwise as above: the
+        layer is chosen on one half and compared on the other, p by Holm. {models}; one fine-tuning seed."""),
+    ]
+    for name, found in plain.items():
+        lines += _against(TITLES[name], found["differences"])
+    return lines
+
+
 def section_controls(games: dict[str, Any]) -> list[str]:
     lines = [
         "",
@@ -82,21 +122,7 @@ def section_controls(games: dict[str, Any]) -> list[str]:
         higher area in revealing, a lower one in hiding."""),
     ]
     for name, title in TITLES.items():
-        rows = games[name]["differences"]
-        if not rows:
-            continue
-        lines += [
-            "",
-            f"{title}: {rows[0]['ours']} on n = {rows[0]['n']:,} texts, against",
-            "",
-            "| rival | game | difference | p | decoding is |",
-            "|---|---|---|---|---|",
-        ]
-        for row, p in zip(rows, holm(np.array([row["p"] for row in rows])), strict=True):
-            lines.append(
-                f"| {row['what']} ({row['rival']}) | {row['game']} | {row['mean']:+.3f} [{row['low']:+.3f}, "
-                f"{row['high']:+.3f}] | {p:.3f} | {comparison(row, p)} |"
-            )
+        lines += _against(title, games[name]["differences"])
     for name, title in TITLES.items():
         lines += [
             "",
@@ -190,7 +216,7 @@ def _both(facts: dict[str, Any]) -> str:
     return f"{facts['revealing']['auc']:.3f} / {facts['hiding']['auc']:.3f}"
 
 
-def section_head(games: dict[str, Any]) -> list[str]:
+def section_head(games: dict[str, Any], plain: dict[str, Any]) -> list[str]:
     lines = [
         "",
         "## What the head reads at each layer",
@@ -205,8 +231,10 @@ def section_head(games: dict[str, Any]) -> list[str]:
         "| data | " + " | ".join(f"l{layer}" for layer in range(len(first))) + " |",
         "|---" * (len(first) + 1) + "|",
     ]
-    for name, title in TITLES.items():
-        head = games[name]["head"]
+    models = {title: games[name] for name, title in TITLES.items()}
+    models |= {f"{TITLES[name]}, ordinary fine-tuning": found for name, found in plain.items()}
+    for title, found in models.items():
+        head = found["head"]
         cells = [f"{p:.3f} / {r:.0f}" for p, r in zip(head["probability"], head["median_rank"], strict=True)]
         lines.append(f"| {title} (n = {head['n_texts']}) | " + " | ".join(cells) + " |")
     return lines

@@ -87,8 +87,10 @@ def load_task(
 ) -> Task:
     """The texts to explain, drawn by the seed, or with `starts` the one that begins so, for each that is there.
 
-    The model is the embedded one, or that in a folder with the language model in another for its head.
+    The model is the embedded one, or that in a folder with the language model in another for its head. On a GPU
+    matrices are multiplied in TF32, as on the scoreboards.
     """
+    torch.set_float32_matmul_precision("high" if device.startswith("cuda") else "highest")
     examples = read(name, data_dir=data_dir, limit=None if starts else sample, seed=seed)
     if starts is not None:
         examples = [first for start in starts if (first := _beginning(examples, start)) is not None]
@@ -191,7 +193,7 @@ def surroundings(device: str) -> dict[str, Any]:
 
     threads = f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
     return {
-        "hardware": torch.cuda.get_device_name() if device.startswith("cuda") else threads,
+        "hardware": f"{torch.cuda.get_device_name()}, TF32" if device.startswith("cuda") else threads,
         "versions": {name: version(name) for name in ("torch", "transformers", "captum", "numpy", "whence")},
         "bootstrap_resamples": RESAMPLES,
     }

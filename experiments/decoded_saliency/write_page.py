@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # where page_writing, verdict a
 import paper
 from findings import findings
 from page_claims import TRAINING, first_screen, ordinary
-from page_games import section_ablations, section_controls, section_games, section_head
+from page_games import section_ablations, section_controls, section_games, section_head, section_ordinary
 from page_overlap import section_examples, section_overlap
 from wording import TITLES, bullet, paragraph
 
@@ -39,20 +39,21 @@ def main(given: argparse.Namespace) -> None:
     figures = given.out.parent / "figures" / given.out.stem
     figures.mkdir(parents=True, exist_ok=True)
     second = given.out.with_stem(f"{given.out.stem}_appendix")
-    lines = [*opening(games, given.out.name), "", "## In short"]
+    plain = {
+        kind: {name: _read(path) for name in TITLES if (path := ordinary_results / f"{name}-{kind}.json").exists()}
+        for kind in ("games", "overlap", "training")
+    }
+    lines = [*opening(games, plain, given.out.name), "", "## In short"]
     for name, title in TITLES.items():
         lines += ["", f"**{title}**", ""]
         for point in findings(games[name], overlaps[name]):
             lines += bullet(point)
     for name in TITLES:
         lines += section_games(name, games[name], figures, second)
-    lines += section_controls(games) + section_ablations(games) + section_head(games)
+    lines += section_controls(games) + section_ordinary(plain["games"]) + section_ablations(games)
+    lines += section_head(games, plain["games"])
     lines += section_overlap(overlaps, figures, second) + section_examples(overlaps, figures, second)
     lines += section_cost(games) + section_paper()
-    plain = {
-        kind: {name: _read(path) for name in TITLES if (path := ordinary_results / f"{name}-{kind}.json").exists()}
-        for kind in ("games", "overlap")
-    }
     first = first_screen(games, overlaps, plain, figures, given.out, second.name)
     for path, written in {given.out: first, second: lines}.items():
         path.write_text("\n".join(written).rstrip() + "\n", encoding="utf-8")
@@ -64,7 +65,7 @@ def _read(path: Path) -> dict[str, Any]:
     return data
 
 
-def opening(games: dict[str, Any], first: str) -> list[str]:
+def opening(games: dict[str, Any], plain: dict[str, Any], first: str) -> list[str]:
     found = games["ag_news"]
     how = f"--data-dir DIR --sample {found['n_texts']} --seed {found['seed']} --jobs {found['jobs']}"
     lines = [
@@ -77,12 +78,13 @@ def opening(games: dict[str, Any], first: str) -> list[str]:
         everything runs on **one** model for each data set, the embedded one (a BERT of six layers, one seed), so that
         the paper's numbers stand beside ours as a picture of the same contest, not as a target. The embedded models
         were kept decodable in fine-tuning by a masked-LM loss, of which the paper says nothing.
-        {ordinary(_read(TRAINING))}"""),
+        {ordinary(_read(TRAINING), plain["games"])}"""),
         "",
         "```",
         "# Tables 1 and 2, Figures 2, 3, 5 and 6, controls; then Tables 3 to 9, Figures 4, 7, 8 and 9, examples",
         f"python experiments/decoded_saliency/tables.py {how}",
         f"python experiments/decoded_saliency/overlap.py {how}",
+        *_ordinary_commands(plain),
         "python experiments/decoded_saliency/write_page.py",
         "```",
         "",
@@ -99,6 +101,26 @@ def opening(games: dict[str, Any], first: str) -> list[str]:
     versions = ", ".join(f"{package} {number}" for package, number in found["versions"].items())
     resamples = found["bootstrap_resamples"]
     lines += ["", *paragraph(f"Intervals: 95 %, bootstrap over texts ({resamples:,} resamples). Versions: {versions}.")]
+    return lines
+
+
+def _ordinary_commands(plain: dict[str, Any]) -> list[str]:
+    """How the other models were made, as far as that was kept: TEXT is what training/prepare.py writes."""
+    lines = []
+    for name, made in plain["training"].items():
+        found, knobs = plain["games"][name], made["knobs"]
+        sample = "" if name == "sst2" else f" --sample {found['n_texts']}"
+        how = f"--data-dir DIR --sets {name} --model WORK/{knobs['out']} --head WORK/{knobs['pretrained']}{sample}"
+        rest = f"    --seed {found['seed']} --jobs {found['jobs']} --out experiments/decoded_saliency/results/ordinary"
+        words = " --train-words" if knobs["train_words"] else ""
+        lines += [
+            "# the same after an ordinary fine-tuning",
+            f"python training/finetune.py --pretrained WORK/{knobs['pretrained']} --train TEXT/{knobs['train']} \\",
+            f"    --heldout TEXT/{knobs['heldout']} --labels {' '.join(knobs['labels'])} \\",
+            f"    --masked-lm-weight {knobs['masked_lm_weight']:g}{words} --seed {knobs['seed']} \\",
+            f"    --out WORK/{knobs['out']}",
+            *(f"python experiments/decoded_saliency/{each}.py {how} \\\n{rest}" for each in ("tables", "overlap")),
+        ]
     return lines
 
 
