@@ -12,9 +12,9 @@ set aside calibrate the errors. Seed 0 of `sentiment_reviews` and `topic` ships 
 `decoder-SEED` learns the next word of the decoder's board, on its prompts with training sentences, in fewer and smaller
 steps: such a model is fifteen times as dear. `responses-SEED` learns what it answers to training questions of the board
 of responses, `responses_diffmask-SEED` is DiffMask on the same, at fewer layers. The answers are kept in
-FOLDER/answers.json. With --model, `sentiment-SEED`, `topic-SEED`, `sentiment_diffmask-SEED` and `topic_diffmask-SEED`
-are fitted for that classifier instead of the embedded one. What is in FOLDER already is passed over; a run that was
-stopped goes on from its checkpoint in FOLDER/unfinished.
+FOLDER/answers.json; for a decoder a GPU multiplies matrices in TF32, as on the boards. With --model, `sentiment-SEED`,
+`topic-SEED`, `sentiment_diffmask-SEED` and `topic_diffmask-SEED` are fitted for that classifier instead of the embedded
+one. What is in FOLDER already is passed over; a run that was stopped goes on from its checkpoint in FOLDER/unfinished.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from run import BOARDS  # type: ignore[import-not-found]
 
 DECODER: dict[str, Any] = {"step_tokens": 3_200, "pairs": 4, "steps": 800, "warm_up": 100, "checked_orders": 40}
 RESPONSES: dict[str, Any] = {**DECODER, "steps": 1_000, "checked_texts": 64}
-MASKS: dict[str, Any] = {"layers": 8, "batch_size": 32, "steps": 1_000, "warm_up": 50}
+MASKS: dict[str, Any] = {"layers": 4, "batch_size": 16, "steps": 400, "warm_up": 40}
 QUESTIONS, OF_A_PARAGRAPH, ASIDE = 6_000, 3, 200
 
 
@@ -73,6 +73,8 @@ def main(given: argparse.Namespace) -> None:
         model_name = "sentiment" if decoder else name.partition("_")[0]
         model = whence.load(given.model if decoder or given.model else model_name)
         model.module.to(given.device)
+        on_gpu = given.device.startswith("cuda")
+        torch.set_float32_matmul_precision("high" if decoder and on_gpu else "highest")
         training, aside = of_questions(model, given) if responds else of_texts(name, model_name, given)
         started = time.perf_counter()
         unfinished = given.out / "unfinished" / run
