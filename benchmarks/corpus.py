@@ -8,8 +8,10 @@ Texts are AG News and sentences of IMDb reviews, in turn, each corpus the beginn
 command itself, with two workers, in processes of its own, whose resident memory is sampled (shared pages count in each
 of them). The rate is that after the start: from when as many shards are finished as there are workers, to the last.
 Peers explain by gradient x activation: captum at every layer, a text at a time, and interpreto at the embeddings, which
-is all it does, 16 texts at a time. whence makes tables of the same texts, with scores at all layers. Each has one
-thread, and all take turns, block by block, so that a busy machine is as busy for each.
+is all it does, 16 texts at a time. whence makes tables of the same texts, with scores at all layers. Each has as many
+threads (`--threads 1`), and all take turns, block by block, so that a busy machine is as busy for each. What each does
+with two cores: `--peers 1000 --threads 2` beside the command with its two workers (`--sizes 10000 --methods
+gradient_x_input`).
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ def main() -> None:
     parser.add_argument("--engine", default="local", choices=("local", "ray"))
     parser.add_argument("--shard-texts", type=int, default=SHARD_TEXTS)
     parser.add_argument("--peers", type=int, default=0, help="texts to explain beside others")
+    parser.add_argument("--threads", type=int, default=1, help="of each beside others")
     parser.add_argument("--no-interpreto", action="store_true", help="where it is not installed")
     parser.add_argument("--out", type=Path, help="results are added to those that are there")
     options = parser.parse_args()
@@ -76,7 +79,8 @@ def main() -> None:
                 report["runs"].append(found)
                 write(report, options.out)
     if options.peers:
-        for found in beside_others(list(islice(texts(options.data_dir), options.peers)), not options.no_interpreto):
+        some = list(islice(texts(options.data_dir), options.peers))
+        for found in beside_others(some, not options.no_interpreto, options.threads):
             print(json.dumps(found), flush=True)
             report["peers"].append(found)
             write(report, options.out)
@@ -203,10 +207,10 @@ class Peak:
             time.sleep(0.2)
 
 
-def beside_others(some: list[str], interpreto: bool) -> list[dict[str, Any]]:
+def beside_others(some: list[str], interpreto: bool, threads: int) -> list[dict[str, Any]]:
     """Seconds that each takes for the same texts, block by block in turn."""
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     model = whence.load()
     model.module.eval()
     peers = {"captum, gradient x activation at every layer": captum_loop(model)}
@@ -237,6 +241,7 @@ def beside_others(some: list[str], interpreto: bool) -> list[dict[str, Any]]:
         {
             "peer": peer,
             "texts": len(some),
+            "threads": threads,
             "whence_seconds": round(seconds["whence"], 2),
             "peer_seconds": round(seconds[peer], 2),
             "ratio": round(seconds[peer] / seconds["whence"], 2),

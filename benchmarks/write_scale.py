@@ -22,6 +22,7 @@ ON_GPU = RESULTS.with_name("corpus-gpu.json")
 PAGE = ROOT / "docs" / "scale.md"
 TEXTS = 1_000_000_000
 SHARD_TEXTS = 10_000
+WORKERS = 2  # of the runs measured
 CPUS = (64, 1_000, 10_000)
 PADDED = 512  # tokens, to which ThermoStat pads every text
 
@@ -51,8 +52,8 @@ Made by `benchmarks/write_scale.py` from `benchmarks/results/corpus.json`: numbe
 - The process that leads reads, numbers, digests and hands out **{leader["texts_per_second"]:,} texts a second**
   ({read:,.0f} bytes each in the source, load {leader["load"]:.0f}).
 - The tables take **{written:,.0f} bytes a text** (Parquet, zstd), receipts and manifest included.
-- The most that all processes of a run held together, and its leader alone: {_memory(local)}. A worker holds a model
-  and a shard; the leader a shard for each worker, and the receipts.
+{_held(local)}
+{_beside_others(report)}
 {_on_gpu()}
 ## What is read, written, lost and paid for
 - **Read**: {size(TEXTS * read)}, once; on `--resume` once more, since finished shards are told by a digest of their
@@ -82,6 +83,31 @@ up; the latter is bounded by the words of a language, not by texts.
 """
 
 
+def _beside_others(report: dict[str, Any]) -> str:
+    """Plain loops of other packages over the same texts, and Ray."""
+    runs = {(run["engine"], run["method"], run["texts"]): run["texts_per_second"] for run in report["runs"]}
+    [[size, rate]] = [[texts, rate] for (_, method, texts), rate in runs.items() if method == "gradient_x_input"]
+    loops = "; ".join(
+        f"{each['peer']}: {each['texts'] / each['peer_seconds']:.1f} (n = {each['texts']:,})"
+        for each in report["peers"]
+        if each["threads"] == WORKERS
+    )
+    in_turns = " and ".join(
+        ", ".join(f"{each['ratio']:.1f}" for each in report["peers"] if each["threads"] == threads)
+        + f" times as long with {threads} thread{'s' * (threads > 1)} each"
+        for threads in (WORKERS, 1)
+    )
+    [[texts, of_ray]] = [[texts, rate] for (engine, _, texts), rate in runs.items() if engine == "ray"]
+    told = [
+        f"""Beside plain loops of others, {WORKERS} cores each: tables of gradient x input at all layers come at
+        {rate:,.1f} texts a second from {WORKERS} workers (n = {size:,}, after their start); {loops}. In one process and
+        in turns, in shards of 200 texts, they take {in_turns}.""",
+        f"""{WORKERS} workers of Ray: {of_ray:,.1f} texts a second at {texts:,},
+        {of_ray / runs["local", "one_pass", texts]:.2f} of what as many of whence's own have.""",
+    ]
+    return "\n".join(line for each in told for line in bullet(each))
+
+
 def _on_gpu() -> str:
     """What corpus_gpu.py measured: tables beside the bare forward pass, and beside a published cost."""
     report = json.loads(ON_GPU.read_text())
@@ -106,6 +132,13 @@ def _on_gpu() -> str:
         {PADDED / tokens:.1f} times as many.""",
     ]
     return "\n".join(line for each in told for line in bullet(each)) + "\n"
+
+
+def _held(runs: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        bullet(f"""The most that all processes of a run held together, and its leader alone: {_memory(runs)}. A worker
+        holds a model and a shard; the leader a shard for each worker, and the receipts.""")
+    )
 
 
 def _memory(runs: list[dict[str, Any]]) -> str:
