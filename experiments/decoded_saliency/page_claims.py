@@ -120,9 +120,7 @@ def _games(name: str, found: Mapping[str, Any], where: str = "") -> list[Claim]:
         row = rows.get(("the undecoded score at layer 0", game))
         if row is not None:
             words = f"{TITLES[name]}, {game}: decoded − layer 0{where}"
-            claims.append(
-                _claim(words, best[column] - theirs["Grad-CAM l0"][column], asks, row, f"half of {_split(name, found)}")
-            )
+            claims.append(_claim(words, best[column] - theirs["Grad-CAM l0"][column], asks, row, half))
     row = rows.get(("the best of the packages' explainers", "hiding"))
     if row is not None and "Shapely" in theirs and row["rival"].startswith("Shapley"):
         words = f"{TITLES[name]}, hiding: decoded − Shapley{where}"
