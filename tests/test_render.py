@@ -71,12 +71,12 @@ def line_of(word: str, view: RenderableType, width: int = 80) -> str:
 @pytest.mark.parametrize("character", [*CONTROLS, *BIDI, *ZERO_WIDTH, "\u2028", "\u2029", "\ud800", "\U000e0041"])
 def test_what_cannot_be_seen_becomes_a_symbol(character: str) -> None:
     found = visible(f"a{character}b")
-    assert re.fullmatch(r"a([\u2400-\u2424]|⟨U\+[0-9A-F]{4,6}⟩)b", found), ascii(found)
+    assert re.fullmatch(r"a([\u2400-\u2424↵]|⟨U\+[0-9A-F]{4,6}⟩)b", found), ascii(found)
     found.encode()
 
 
 def test_the_symbols_are_the_known_ones() -> None:
-    assert visible("\0\x1b\n\r\t\x7f\u202e") == "␀␛␤␍␉␡⟨U+202E⟩"
+    assert visible("\0\x1b\n\r\t\x7f\u202e") == "␀␛↵␍␉␡⟨U+202E⟩"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from whence.render.glossary import words_for
-from whence.render.rows import blanks_shown, token_label
+from whence.render.rows import blanks_shown, token_label, unquoted
 from whence.render.shell import packed, shell
 from whence.render.visible import shortened, visible
 from whence.render.wording import layer_words, model_name, model_words, running
@@ -94,9 +94,8 @@ def settled_at(answer: LensAnswer) -> int | None:
 
 
 def said(label: str) -> str:
-    """An answer as it is read: of a token without the quotes that show its space."""
-    quoted = len(label) > 2 and label[0] == label[-1] == '"'
-    return shortened(blanks_shown(label[1:-1] if quoted else label), _LONGEST)
+    """An answer as it is read."""
+    return shortened(unquoted(label), _LONGEST)
 
 
 def lens_data(lens: Lens) -> dict[str, Any]:

@@ -121,8 +121,8 @@ function showLayer() {
   drawBelief(run);
   drawComparison();
   drawPairs(run, layer);
-  byId("jump").hidden = !text.entry.response && !isLong();
   drawMinimap();
+  byId("jump").hidden = !isScrolled();
   drawSentences(run, row);
   drawLegend(run, layer, full, row, every, kindNow());
   drawFolded(run, row, full);
@@ -328,7 +328,7 @@ const SHORTCUTS = {
   w: () => setUnit(state.unit === "words" ? "tokens" : "words"),
   s: () => setSpecials(!state.specials),
   n: () => setNormalise(state.normalise === "method" ? "layer" : "method"),
-  g: () => (text.entry.response || isLong()) && jumpToStrongest(),
+  g: () => isScrolled() && jumpToStrongest(),
   "/": () => several && byId("search").focus(),
   "?": () => byId("help").showModal(),
 };
