@@ -233,6 +233,15 @@ def test_a_long_text_has_a_map_sentence_sums_and_a_jump(show: Open) -> None:
     assert serious(tab) == []
 
 
+def test_blanks_between_words_are_as_wide_as_anywhere(show: Open) -> None:
+    """No sign stands apart from its word, coloured or not."""
+    tab = opened(show, [made("good film, bad", scores=[0, 2, 1, 0.1, -2, 0])])
+    sides = tab.eval_on_selector_all(
+        ".mark", "all => all.map(each => each.getBoundingClientRect()).map(b => [b.left, b.right])"
+    )
+    assert sides[2][0] == pytest.approx(sides[1][1], abs=0.6), "the comma touches its word"
+
+
 # pairs and tags
 
 

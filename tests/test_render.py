@@ -24,6 +24,7 @@ from whence.render.figure import plot
 from whence.render.rows import number, rows_of
 from whence.render.terminal import comparison_view, explanation_view, methods_view
 from whence.render.visible import visible
+from whence.render.wording import options_words
 
 mpl.use("Agg")
 
@@ -66,6 +67,11 @@ def line_of(word: str, view: RenderableType, width: int = 80) -> str:
 
 
 # visible
+
+
+def test_options_hold_neither_folders_nor_a_tokenizer_s_marks() -> None:
+    found = options_words({"baseline": "Ġthe", "probes": "/home/me/probes", "stop": "▁Ċ", "steps": 25})
+    assert found == 'baseline=" the", probes=probes, stop=" ↵", steps=25'
 
 
 @pytest.mark.parametrize("character", [*CONTROLS, *BIDI, *ZERO_WIDTH, "\u2028", "\u2029", "\ud800", "\U000e0041"])

@@ -26,7 +26,9 @@ def cost_words(cost: Cost) -> str:
 
 def options_words(options: Mapping[str, Any]) -> str:
     """Options as they are given; a folder goes by its name, and a token without its tokenizer's marks."""
-    return ", ".join(f"{visible(name)}={shortened(_value(str(value)), _LONGEST_OPTION)}" for name, value in options.items())
+    return ", ".join(
+        f"{visible(name)}={shortened(_value(str(value)), _LONGEST_OPTION)}" for name, value in options.items()
+    )
 
 
 def _value(value: str) -> str:

@@ -6,7 +6,7 @@ let shown = 0;
 let everything = false;
 
 byId("question").textContent = data.question;
-byId("rule").textContent = data.rule;
+byId("rule").replaceChildren(...explained(data.rule));
 drawMade(data.facts);
 byId("warnings").hidden = !data.warnings.length;
 byId("warnings").replaceChildren(...data.warnings.map((warning) => node("li", {}, warning)));
@@ -60,7 +60,8 @@ function scale(score, low, high, ends, marked) {
 function line([source, score, low, high], sentence, ends) {
   const told = sentence.cited !== null;
   const cited = sentence.shown.includes(source);
-  const range = low === null || high === null ? "" : ` (${decimals(low)} to ${decimals(high)})`;
+  const between = low === high ? "exact" : `${decimals(low)} to ${decimals(high)}`;
+  const range = low === null || high === null ? "" : ` (${between})`;
   return node(
     "li",
     { class: cited ? null : "rest" },

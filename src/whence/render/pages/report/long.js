@@ -36,6 +36,7 @@ function drawMinimap() {
   const [box, small] = [byId("sources"), byId("minimap")];
   const whole = box.scrollHeight;
   small.hidden = !isLong() || whole <= box.clientHeight;
+  byId("jump").hidden = !isScrolled();
   for (const [name, value] of [
     ["tabindex", "0"],
     ["role", "region"],

@@ -122,7 +122,6 @@ function showLayer() {
   drawComparison();
   drawPairs(run, layer);
   drawMinimap();
-  byId("jump").hidden = !isScrolled();
   drawSentences(run, row);
   drawLegend(run, layer, full, row, every, kindNow());
   drawFolded(run, row, full);
