@@ -12,7 +12,10 @@ import torch
 from tiny_models import LONG, SHORT, tiny
 
 import whence
-from whence.models.attention_maps import read_block_attention
+from whence.models import attention_maps
+from whence.models.attention_maps import read_attention_where_read, read_block_attention
+
+DECODERS = [family for family, head in tiny_models.CASES if head == "causal_lm"]
 
 
 def undecided() -> whence.LayeredModel:
@@ -86,3 +89,35 @@ def test_no_block_s_map_outlives_the_next(family: str) -> None:
 
     assert read_block_attention(model, model.collate([model.encode(LONG)]), look) == 1
     assert len(maps) == model.n_layers
+
+
+def whole_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a model has to be read that cannot go on from keys and values."""
+    monkeypatch.setattr(attention_maps, "continues", lambda model, inputs: False)
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_rows_alone_say_what_whole_maps_say(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny(family, "causal_lm")
+    asked: list[dict[str, Any]] = [
+        {"texts": [LONG, SHORT, LONG[:30]]},
+        {"texts": LONG, "target": whence.Label(at=20)},
+        {"texts": LONG, "response": " a dull film"},
+    ]
+    rows = [whence.explain(model, method="attention", **each) for each in asked]
+    whole_maps(monkeypatch)
+    maps = [whence.explain(model, method="attention", **each) for each in asked]
+    for found, expected in zip([*rows[0], *rows[1:]], [*maps[0], *maps[1:]], strict=True):
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+        assert (found.cost.forwards, expected.cost.forwards) == (3, 2), "the tokens before are a pass of their own"
+        assert found.meaning == expected.meaning
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
+def test_no_row_is_made_but_those_of_tokens_that_are_read(family: str) -> None:
+    model = tiny(family, "causal_lm")
+    encoding = model.encode(LONG)
+    shapes: list[tuple[int, ...]] = []
+    inputs = model.collate([encoding])
+    assert read_attention_where_read(model, inputs, lambda layer, weights: shapes.append(weights.shape[-2:])) == 2
+    assert shapes == [(1, len(encoding))] * model.n_layers

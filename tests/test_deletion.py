@@ -18,9 +18,11 @@ import whence
 from whence.engine.asking import Contestant
 from whence.engine.masked import MaskedTexts
 from whence.engine.play import hiding_game, play
+from whence.models import shared_beginning
 from whence.models.deletion import Deletion
 from whence.models.hiding import Hiding
 from whence.models.inputs import Encoding
+from whence.models.shared_beginning import continues
 from whence.testing import METHOD_CHECKS, Check, check_a_layer_alone_equals_the_layer_among_others
 
 CASES = [
@@ -121,11 +123,11 @@ def asked(model: whence.LayeredModel, encodings: list[Encoding], sets: Any) -> t
         nonlocal tokens
         tokens += output.shape[0] * output.shape[1]
 
-    deletion = Deletion(model, model.collate(encodings), batch_tokens=100)
+    deletion = Deletion(model, model.collate(encodings), batch_tokens=16)
     rows, keep = (torch.from_numpy(each) for each in sets)
     found: list[Any] = [None] * len(rows)
     with model.held(), torch.inference_mode():
-        deletion._continues()  # looks at the model once
+        continues(model, model.collate(encodings))  # looks at the model once
         handle = model.stack.embedding.register_forward_hook(count)
         try:
             for batch, logits in deletion.logits(rows, keep):
@@ -145,7 +147,7 @@ def test_sharing_the_beginning_changes_nothing_and_saves_tokens(
     sets = leave_one_out_sets(encodings)
     shared, few, deletion = asked(model, encodings, sets)
     assert deletion.passes.tolist() == [len(encoding) + 1 for encoding in encodings], "a pass for each text's beginning"
-    monkeypatch.setattr(Deletion, "_continues", lambda self: False)
+    monkeypatch.setattr(shared_beginning, "continues", lambda model, inputs: False)
     apart, many, other = asked(model, encodings, sets)
     assert other.passes.tolist() == [len(encoding) for encoding in encodings]
     torch.testing.assert_close(shared, apart, atol=1e-5, rtol=1e-5)
@@ -169,7 +171,7 @@ def test_what_stands_behind_the_token_that_is_read_is_never_run() -> None:
     np.testing.assert_allclose(found.scores[0, :read], expected, atol=1e-5)
     assert np.abs(found.scores[0, read:]).max() < 1e-6
     with model.held(), torch.inference_mode():
-        assert Deletion(model, model.collate([encoding], at=20), 100)._continues()
+        assert continues(model, model.collate([encoding], at=20))
 
 
 def test_nothing_is_shared_where_it_does_not_pay() -> None:
@@ -187,7 +189,7 @@ def test_models_without_a_past_share_nothing(family: str, head: str) -> None:
     model = tiny(family, head)
     encodings = encodings_of(model, family, head)
     _, _, deletion = asked(model, encodings[1:2], leave_one_out_sets(encodings[1:2]))
-    assert not deletion._continues()
+    assert not continues(model, model.collate(encodings))
     assert deletion.passes.tolist() == [len(encodings[1])]
 
 
@@ -206,8 +208,8 @@ def test_a_model_whose_past_is_wrong_is_found_out() -> None:
     module.model.forward = forgets
     encodings = encodings_of(model, "llama", "causal_lm")[2:]
     sets = leave_one_out_sets(encodings)
-    found, _, deletion = asked(model, encodings, sets)
-    assert not deletion._continues()
+    found, _, _ = asked(model, encodings, sets)
+    assert not continues(model, model.collate(encodings))
     torch.testing.assert_close(found[5], fresh(model, encodings[0], sets[1][5]), atol=1e-5, rtol=1e-5)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import whence
 from whence.methods import DECODED
 from whence.methods.question import TRIED_TOKENS
-from whence.models import batching, huggingface, stack
+from whence.models import attention_maps, batching, free_memory, huggingface, stack
 from whence.models.shared_keys import FEW_TOKENS, CopiedKeys, copied_keys
 
 FAMILIES = ["gpt2", "llama", "qwen3", "gemma3", "opt"]
@@ -89,18 +90,30 @@ def test_computed_again_each_token_of_a_response_has_the_same_scores(family: str
 
 
 @pytest.mark.parametrize("method", ["gradient_x_input", "attn_lrp", "integrated_gradients"])
-def test_only_a_text_longer_than_the_budget_is_computed_again(method: str) -> None:
+def test_of_a_text_longer_than_the_budget_the_blocks_that_do_not_fit_are_computed_again(method: str) -> None:
     model = tiny("llama", "causal_lm")
     length = len(model.encode(LONG))
     options: dict[str, Any] = FEW.get(method, {})
     whence.explain(model, LONG, method, **options)  # what is looked at once is behind us
     counts = []
-    for budget in (length, length - 1):
+    for budget in (length, length - 1, length // 2, 1):
         with Runs(model) as runs:
             whence.explain(model, LONG, method, batch_tokens=budget, **options)
         counts.append(runs.count)
     passes = 4 if method == "integrated_gradients" else 1
-    assert counts[1] - counts[0] == passes * model.n_layers, "each backward pass runs every block once more"
+    assert model.n_layers == 3
+    assert [count - counts[0] for count in counts] == [0, passes, 2 * passes, 3 * passes]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_some_blocks_kept_and_some_computed_again_the_scores_are_the_same(family: str) -> None:
+    model = tiny(family, "causal_lm")
+    budget = len(model.encode(LONG)) // 2
+    for method in ("gradient_x_input", "attn_lrp"):
+        kept, some = (
+            whence.explain(model, LONG, method, layers=[0, 1, 2, 3], batch_tokens=tokens) for tokens in (None, budget)
+        )
+        np.testing.assert_allclose(some.scores, kept.scores, rtol=1e-5, atol=1e-5 * np.abs(kept.scores).max())
 
 
 def test_gradients_of_a_long_prompt_are_looked_at_on_how_it_begins() -> None:
@@ -217,6 +230,23 @@ def test_memory_grows_with_the_length_of_the_prompt_and_not_its_square(method: s
     assert held.kept > 1.5 * long.kept, "what is not computed again is held for all blocks"
 
 
+@pytest.mark.parametrize("asked", [{}, {"response": " a film"}])
+def test_attention_of_a_long_prompt_holds_rows_and_no_table_of_pairs(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = long_model("llama")
+
+    def largest(length: int) -> int:
+        with Sizes() as found:
+            whence.explain(model, "a good film " * (length // 3), "attention", **asked)
+        return found.largest
+
+    largest(30)  # what is looked at the first time is known then
+    assert largest(600) < 2.2 * largest(300)
+    monkeypatch.setattr(attention_maps, "continues", lambda model, inputs: False)
+    assert largest(600) > 3.5 * largest(300), "whole maps grow with the square"
+
+
 class Attended(TorchFunctionMode):
     """What attention is asked for: how many heads, whether with a mask, whether causal, whether heads share keys."""
 
@@ -277,12 +307,40 @@ def test_keys_are_copied_for_long_texts_on_a_gpu_unless_flash_attention_takes_th
 
 
 def test_a_long_text_is_computed_again_however_large_the_budget_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its graph would be more than is to be kept, or than half of what is free; and not where it is less."""
     model = tiny("llama", "causal_lm")
     whence.explain(model, LONG, "gradient_x_input")
+    graph = 34 * 16 * 4 * (model.n_layers + 1) * len(model.encode(LONG))
     counts = []
-    for long in (len(model.encode(LONG)), len(model.encode(LONG)) - 1):
-        monkeypatch.setattr(batching, "LONG_TEXT", long)
+    for most, free in ((graph, 2 * graph), (graph - 1, 2 * graph), (graph, 2 * graph - 2), (0, 2 * graph), (graph, 0)):
+        monkeypatch.setattr(batching, "MOST_KEPT", most)
+        monkeypatch.setattr(batching, "free_bytes", lambda device, free=free: free)
         with Runs(model) as runs:
             whence.explain(model, LONG, "gradient_x_input", batch_tokens=65_536)
         counts.append(runs.count)
-    assert counts[1] - counts[0] == model.n_layers
+    assert [count - counts[0] for count in counts] == [0, 1, 1, model.n_layers, model.n_layers]
+
+
+def test_4_000_tokens_of_a_small_decoder_are_kept_and_32_000_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SmolLM2-135M, 576 features in 30 blocks: on a machine of 24 GB, and on a GPU with ten times that."""
+    monkeypatch.setattr(batching, "_graph_of_a_token", lambda model: 34 * 576 * 4 * 31)
+    model = tiny("llama", "causal_lm")
+    for free, least, most in ((24 * 10**9, 4_000, 5_000), (240 * 10**9, 4_000, 5_000), (8 * 10**9, 1_000, 2_000)):
+        monkeypatch.setattr(batching, "free_bytes", lambda device, free=free: free)
+        assert least < batching.usual_kept_tokens(model, None) < most
+
+
+def test_what_a_container_may_not_use_is_not_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, cpu = tmp_path / "meminfo", torch.device("cpu")
+    machine.write_text("MemTotal: 3000 kB\nMemAvailable: 2000 kB\n")
+    monkeypatch.setattr(free_memory, "_MACHINE", machine)
+    monkeypatch.setattr(free_memory, "_CONTAINER", tmp_path)
+    assert free_memory.free_bytes(cpu) == 2000 * 1_024, "no container"
+    for most, used, free in (("max", "5", 2000 * 1_024), ("900", "500", 400), ("900", "1000", 0)):
+        (tmp_path / "memory.max").write_text(most)
+        (tmp_path / "memory.current").write_text(used)
+        assert free_memory.free_bytes(cpu) == free
+    machine.unlink()
+    assert free_memory.free_bytes(cpu) == 0, "the container's limit holds on any machine"
+    (tmp_path / "memory.max").unlink()
+    assert free_memory.free_bytes(cpu) > 0, "a system that does not say"

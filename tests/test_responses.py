@@ -11,7 +11,7 @@ import torch
 
 import whence
 from whence import testing
-from whence.models import deletion as deletion_module
+from whence.models import shared_beginning
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
 from whence.models.responses import generate, log_probabilities_without, responding
@@ -93,7 +93,7 @@ def test_deleting_from_the_prompt_is_a_fresh_run_on_what_is_left(
     family: str, sharing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not sharing:
-        monkeypatch.setattr(deletion_module, "_WORTH_A_PASS", 1e9)
+        monkeypatch.setattr(shared_beginning, "_WORTH_A_PASS", 1e9)
     model = view(family)
     encoding = model.encode(PROMPT, RESPONSE)
     prompt, response = halves(encoding)

@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from math import log, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from whence.citing.answering import Answer
 from whence.citing.documents import words_of
 from whence.citing.scoring import SourceScores
-from whence.errors import ModelError
 from whence.methods.explain import explain
+from whence.models.attention_maps import read_attention_where_read
 from whence.models.responses import responding
 from whence.targets import Span
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 OnePass = Callable[[Answer, int], SourceScores]
 """From an answer and a seed to scores."""
@@ -38,13 +43,18 @@ def gradient(answer: Answer, seed: int) -> SourceScores:
 def attention(answer: Answer, seed: int) -> SourceScores:
     """The attention that a source's tokens get where a sentence is written: the mean over blocks, heads and places."""
     model = responding(answer.model)
-    if model.attend is None:
-        raise ModelError(f"{model.record.id} has no attention weights to read", "choose another method")
-    with model.held(), torch.no_grad():
-        weights = model.attend(model.collate([answer.encoding]))
-    mean = torch.stack([block[0].float().mean(dim=0) for block in weights]).mean(dim=0)
     before = answer.encoding.response.start - 1  # a token is written at the one before it
-    rows = [mean[torch.from_numpy(before + tokens)].mean(dim=0).cpu().numpy() for tokens in answer.tokens]
+    places = [torch.from_numpy(before + tokens) for tokens in answer.tokens]
+    received = torch.zeros(len(places), len(answer.encoding))
+
+    def look(layer: int, weights: Float[Tensor, "1 attention_head query key"]) -> None:
+        n_queries, n_keys = weights.shape[-2:]
+        mean = weights[0].float().mean(dim=0).cpu()
+        for row, own in zip(received, places, strict=True):
+            row[:n_keys] += mean[own - (n_keys - n_queries)].mean(dim=0) / model.n_layers
+
+    read_attention_where_read(model, model.collate([answer.encoding]), look)
+    rows = received.numpy()
     return SourceScores(np.array([[row[tokens].sum() for tokens in answer.source_tokens()] for row in rows]))
 
 

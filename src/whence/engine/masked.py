@@ -16,6 +16,7 @@ from whence.models.deletion import Deletion
 from whence.models.hiding import Hiding, stand_in_word
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel
+from whence.models.shared_beginning import SharedBeginnings, kept_at_first
 from whence.models.without_hidden import first_position, without_hidden
 from whence.selection import Selection, joined, select
 
@@ -45,6 +46,7 @@ class MaskedTexts:
         self._lengths = np.array([len(encoding) for encoding in encodings])
         self._equal_lengths = reads_padding(model, encodings)
         self._first = first_position(model) if hiding.from_attention else None
+        self._beginnings = SharedBeginnings(model, self._inputs, batch_tokens, equal_lengths=self._equal_lengths)
         parts, selections = [], []
         with model.held(), torch.inference_mode():
             batches = self._batches(self._lengths)
@@ -77,10 +79,10 @@ class MaskedTexts:
     def _hidden(
         self, rows: Int[np.ndarray, " row"], keep: Bool[np.ndarray, "row token"]
     ) -> Iterator[tuple[Int[np.ndarray, " _some"], Float[Tensor, "_some *token label"]]]:
-        for batch in self._batches(keep.sum(axis=1) if self._first is not None else self._lengths[rows]):
-            inputs = self._inputs.rows(torch.from_numpy(rows[batch]).to(self._model.device))
-            seen = torch.from_numpy(keep[batch, : inputs.ids.shape[1]]).to(self._model.device)
-            yield batch, self._logits(inputs, seen & inputs.mask)
+        lengths = keep.sum(axis=1) if self._first is not None else self._lengths[rows]
+        for batch, texts, begin in self._beginnings.batches(rows, kept_at_first(keep), lengths):
+            seen = torch.from_numpy(keep[batch, begin : begin + texts.ids.shape[1]]).to(self._model.device)
+            yield batch, self._logits(texts, seen & texts.mask)
 
     def _deleted(
         self, rows: Int[np.ndarray, " row"], keep: Bool[np.ndarray, "row token"]

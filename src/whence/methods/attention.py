@@ -6,18 +6,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from whence.errors import ModelError, UsageError
 from whence.explanation import Layer, Meaning
 from whence.methods.question import Method, Question, Scores
-from whence.models.attention_maps import read_block_attention
+from whence.models.attention_maps import ConsumeBlock, read_attention_where_read, read_block_attention
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
+    Read = Callable[[LayeredModel, Inputs, ConsumeBlock], int]
     Mix = Callable[[Float[Tensor, "batch attention_head query key"]], Float[Tensor, "batch query key"]]
 
 
@@ -27,7 +28,7 @@ def attention(question: Question) -> Scores:
     Of a decoder's next token only the token that is read looks: the answer rests on no other's attention. The same
     holds in the decoder of an encoder–decoder, whose blocks look at the source and at what was written.
     """
-    return _received(question, lambda weights: weights.amax(dim=1).float(), LOOKED_AT)
+    return _received(question, lambda weights: weights.amax(dim=1).float(), LOOKED_AT, read_attention_where_read)
 
 
 def attention_rollout(question: Question) -> Scores:
@@ -47,11 +48,14 @@ def attention_rollout(question: Question) -> Scores:
         rolled = mixed if rolled is None else mixed @ rolled
         return rolled
 
-    return _received(question, roll, COMES_TO)
+    return _received(question, roll, COMES_TO, read_block_attention)  # what is followed down comes from every row
 
 
-def _received(question: Question, mix: Mix, of_decoder: Meaning) -> Scores:
-    """What tokens receive by the mixed weights of each block, which go as soon as they have been looked at."""
+def _received(question: Question, mix: Mix, of_decoder: Meaning, read_alone: Read) -> Scores:
+    """What tokens receive by the mixed weights of each block, which go as soon as they have been looked at.
+
+    `read_alone` reads a decoder's, where only the tokens count that are read.
+    """
     model, inputs = question.model, question.inputs
     if model.attend is None:
         raise ModelError(f"{model.record.id} has no attention weights to read", "choose another method")
@@ -62,10 +66,12 @@ def _received(question: Question, mix: Mix, of_decoder: Meaning) -> Scores:
 
     def look(layer: int, weights: Float[Tensor, "batch attention_head query key"]) -> None:
         looks = _looking(model, inputs, layer, alone)
-        shares = looks.float() / looks.sum(dim=1, keepdim=True)
-        found[layer] = torch.einsum("bq,bqk->bk", shares, mix(weights)) * inputs.mask
+        n_queries, n_keys = weights.shape[-2:]  # of a text's first tokens, the last of which look
+        shares = (looks.float() / looks.sum(dim=1, keepdim=True))[:, n_keys - n_queries : n_keys]
+        received = torch.einsum("bq,bqk->bk", shares, mix(weights))
+        found[layer] = nn.functional.pad(received, (0, inputs.mask.shape[1] - n_keys)) * inputs.mask
 
-    question.forwards += read_block_attention(model, inputs, look)
+    question.forwards += (read_alone if alone else read_block_attention)(model, inputs, look)
     values = torch.stack([found[layer] for layer in question.layers], dim=1)
     return Scores(values, meaning=of_decoder if alone else None)
 
@@ -87,7 +93,7 @@ METHOD = Method(
         high=1.0,
     ),
     needs=("attention weights",),
-    cost="2 forwards, all layers together",
+    cost="2 forwards (a decoder's second in two parts), all layers together",
     few_passes=True,
     layers="blocks",
 )  # fmt: skip

@@ -32,6 +32,7 @@ from whence.models.batching import (
     reads_padding,
     shortened,
     usual_batch_tokens,
+    usual_kept_tokens,
 )
 from whence.models.inputs import Encoding, Ids, Inputs, Messages
 from whence.models.layered import LayeredModel, Layers
@@ -191,6 +192,7 @@ class _Plan:
     units: Units
     seed: int
     batch_tokens: int
+    kept_tokens: int
     each_token: bool
     options: Mapping[str, Any]
     recorded: Mapping[str, Any]
@@ -241,6 +243,7 @@ def _plan(
         units=units,
         seed=seed,
         batch_tokens=ONE_BY_ONE_TOKENS if method.one_by_one else int(batch_tokens or usual_batch_tokens(model)),
+        kept_tokens=usual_kept_tokens(model, batch_tokens),
         each_token=each_token and method.tells_outputs,
         options=given,
         recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
@@ -284,7 +287,7 @@ def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list
         if len(encodings) == 1 and plan.batch_tokens < len(encodings[0]):
             raise
     torch.cuda.empty_cache()
-    half = replace(plan, batch_tokens=max(1, plan.batch_tokens // 2))
+    half = replace(plan, batch_tokens=max(1, plan.batch_tokens // 2), kept_tokens=max(1, plan.kept_tokens // 2))
     middle = (len(encodings) + 1) // 2
     return [one for part in (encodings[:middle], encodings[middle:]) if part for one in _answer(model, part, half)]
 
@@ -293,13 +296,13 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     started = time.perf_counter()
     inputs = model.collate(encodings, at=_character_of(plan.target))
     within = plan.method.within
-    lean = computed_again(model, inputs, plan.batch_tokens, within)
+    lean = computed_again(model, inputs, plan.kept_tokens, within)
     with lean, within(model.module) if within else nullcontext():
         states = model.states(inputs, differentiable=bool(plan.method.differentiable))
     selection = select(plan.target, plan.scale, model.reading, states.logits, encodings, each=plan.each_token)
     question = Question(
         model, inputs, states, selection, plan.layers, plan.seed, plan.batch_tokens,
-        plan.units if plan.method.takes_units else "token",
+        plan.units if plan.method.takes_units else "token", plan.kept_tokens,
     )  # fmt: skip
     scores = plan.method.compute(question, **plan.options)
     if plan.shares:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,7 +14,9 @@ from whence.methods.baselines import Baseline, BaselineStates
 from whence.methods.options import at_least
 from whence.methods.players import Players, players_of
 from whence.methods.question import Method, Question, Scores, of_outputs
+from whence.models.batching import reads_padding
 from whence.models.deletion import Deletion
+from whence.models.shared_beginning import SharedBeginnings, kept_at_first
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -64,13 +67,24 @@ def masked_outputs(
     """The outputs of each row when only the states marked in `keep` stay and the baseline takes the others' place."""
     if baselines.deletes and layer == "embeddings":
         return _deleted_outputs(question, rows, keep)
-    h, nothing = question.states.at(layer).detach(), baselines.at(layer)
-    kept = keep.to(h.device)[..., None]
-
-    def masked(chunk: slice) -> Float[Tensor, "row token hidden"]:
-        return torch.where(kept[chunk], h[rows[chunk]], nothing[rows[chunk]])
-
-    return question.output_values(layer, rows, masked)
+    model, h, nothing = question.model, question.states.at(layer).detach(), baselines.at(layer)
+    beginnings = SharedBeginnings(
+        model, question.inputs, question.batch_tokens,
+        equal_lengths=reads_padding(model, question.inputs.encodings), share=model.share_above(layer),
+    )  # fmt: skip
+    texts_of_rows = rows.cpu().numpy()
+    lengths = np.array([len(encoding) for encoding in question.inputs.encodings])[texts_of_rows]
+    found = torch.zeros(len(rows), question.outputs.shape[1], device=rows.device)
+    unchanged, keep = kept_at_first(keep.cpu().numpy()), keep.to(h.device)
+    with torch.inference_mode():
+        for numbers, texts, begin in beginnings.batches(texts_of_rows, unchanged, lengths):
+            batch = torch.from_numpy(numbers).to(rows.device)
+            tokens = slice(begin, begin + texts.ids.shape[1])
+            some, kept = rows[batch], keep[batch, tokens, None]
+            hidden = torch.where(kept, h[some, tokens], nothing[some, tokens])
+            found[batch] = question.selection.rows(some).outputs(model.resume(layer, hidden, texts), texts.mask)
+    question.forwards += beginnings.passes
+    return found
 
 
 def _deleted_outputs(

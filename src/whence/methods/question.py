@@ -84,8 +84,8 @@ class Method:
     A method that `takes_units` takes units away as a whole; of all others the scores of a unit's tokens are gathered.
     A method that `tells_outputs` explains every token of a response by itself beside all of them together; of others
     the target is the whole. The scores of a `linear` method for a sum of targets are the sums of its scores for each:
-    it can say why one response was written rather than another. A method of `few_passes` takes one or two, whatever the
-    text and its options: it can answer while somebody types.
+    it can say why one response was written rather than another. A method of `few_passes` takes one to three, whatever
+    the text and its options: it can answer while somebody types.
     """
 
     compute: Callable[..., Scores]
@@ -128,6 +128,8 @@ class Method:
 class Question:
     """A padded batch of texts, what the model does with it, and what is asked about it.
 
+    A forward pass takes `batch_tokens` at a time, or one text. Of a text longer than `kept_tokens` not all that a
+    backward pass needs is kept; see `whence.models.batching.computed_again`.
     `value` is the target of each text. `outputs` has it in its first column and, where the tokens of a response are
     asked about one by one, each of them in the others.
     """
@@ -140,6 +142,7 @@ class Question:
     seed: int
     batch_tokens: int
     units: Units = "token"
+    kept_tokens: int | None = None  # as many as are taken at a time
     outputs: Float[Tensor, "batch output"] = field(init=False)
     value: Float[Tensor, " batch"] = field(init=False)
     forwards: Int[Tensor, " batch"] = field(init=False)
@@ -253,7 +256,7 @@ class Question:
         length, numbers = self.inputs.ids.shape[1], rows.tolist()
         count = len(range(self.outputs.shape[1])[:only])
         for chunk, inputs in self._micro_batches(rows, numbers):
-            with torch.enable_grad(), computed_again(self.model, inputs, self.batch_tokens):
+            with torch.enable_grad(), computed_again(self.model, inputs, self.kept_tokens or self.batch_tokens):
                 hidden = build(chunk)[:, : inputs.ids.shape[1]].detach().requires_grad_()
                 logits = self.model.resume(layer, hidden, inputs)
                 outputs = self.selection.rows(rows[chunk]).outputs(logits, inputs.mask)[:, :count]
@@ -270,7 +273,7 @@ class Question:
         self.check_gradient(layer)
         numbers = rows.tolist()
         for chunk, inputs in self._micro_batches(rows, numbers):
-            with torch.enable_grad(), computed_again(self.model, inputs, self.batch_tokens):
+            with torch.enable_grad(), computed_again(self.model, inputs, self.kept_tokens or self.batch_tokens):
                 hidden = build(chunk)[:, : inputs.ids.shape[1]]
                 loss(self.model.resume(layer, hidden, inputs), inputs, chunk).sum().backward()  # type: ignore[no-untyped-call]
         self.forwards += self._passes(numbers)

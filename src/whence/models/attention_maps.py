@@ -1,4 +1,4 @@
-"""The attention of a model's blocks, handed over one block at a time and never held."""
+"""The attention of a model's blocks, handed over one block at a time and never held: whole maps, or rows of them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from whence.models.huggingface import readable_attention
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel
 from whence.models.own_thread import in_this_thread
+from whence.models.shared_beginning import behind, continues, past_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -44,10 +45,33 @@ def read_block_attention(model: LayeredModel, inputs: Inputs, consume: ConsumeBl
         return passes + 1
 
 
+def read_attention_where_read(model: LayeredModel, inputs: Inputs, consume: ConsumeBlock) -> int:
+    """The same for a decoder of which only the rows of some tokens matter: those at which its answer is read.
+
+    What is handed over has the rows of the last tokens only, from the first at which any text of the batch is read to
+    the last, and no column of a token behind that. The tokens before are run with whatever attention the model has, and
+    their keys and values kept, so that memory grows with the length of a text and not with its square: two
+    passes, over each token once. A model that cannot go on from keys and values gives its whole maps.
+    """
+    assert inputs.read_at is not None
+    assert inputs.first_read is not None
+    passes = 0
+    with model.held(), torch.no_grad():
+        first = int(inputs.first_read.min())
+        overheard = hasattr(model.module, "set_attn_implementation") and not model.encoder_decoder
+        if overheard and first > 0 and continues(model, inputs):
+            read = inputs.beginning(int(inputs.read_at.max()) + 1)
+            if _overheard(model, behind(read, first, past_of(model, read, first)), consume):
+                return 2
+            passes = 2
+    return passes + read_block_attention(model, inputs, consume)
+
+
 def _overheard(model: LayeredModel, inputs: Inputs, consume: ConsumeBlock) -> bool:
     """Listen to the blocks of a Hugging Face model in one forward pass; whether they said anything."""
     module: Any = model.module
-    length = inputs.ids.shape[1]
+    rows = inputs.ids.shape[1]
+    shape = (rows, rows if inputs.past is None else rows + inputs.past[0][0].shape[-2])
     layer, heard = 0, set[int]()
 
     def enter_block(block: nn.Module, args: Any) -> None:
@@ -56,7 +80,7 @@ def _overheard(model: LayeredModel, inputs: Inputs, consume: ConsumeBlock) -> bo
 
     def listen(part: nn.Module, args: Any, output: Any) -> None:
         for each in output[1:] if isinstance(output, tuple) and layer not in heard else ():
-            if isinstance(each, Tensor) and each.ndim == 4 and each.shape[-2:] == (length, length):
+            if isinstance(each, Tensor) and each.ndim == 4 and each.shape[-2:] == shape:
                 heard.add(layer)
                 consume(layer, each)
                 return

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from whence.errors import InputError
+from whence.models.free_memory import free_bytes
 from whence.models.inputs import Encoding, Ids, Inputs, Prompt, collate
 from whence.models.layered import LayeredModel
 
@@ -24,7 +25,7 @@ Within = Callable[[nn.Module], AbstractContextManager[Any]]
 """Of a model's module, the context in which a pass is run that is no ordinary one."""
 
 AT_ONCE = 1_024  # texts that a tokenizer gets: what it returns is larger than what is kept of it
-LONG_TEXT = 4_096  # tokens, whose graph is some 10 GB of a small decoder's 30 blocks
+MOST_KEPT = 12 * 10**9  # bytes of a text's graph, some 5,000 tokens of a small decoder's 30 blocks
 SOME_PADDING = 8  # tokens: enough to be noticed, and soon read
 _READS_PADDING: WeakKeyDictionary[LayeredModel, bool] = WeakKeyDictionary()
 
@@ -135,34 +136,43 @@ def _rounding(numbers: Tensor) -> float:
 
 
 def computed_again(
-    model: LayeredModel, inputs: Inputs, batch_tokens: int, within: Within | None = None
+    model: LayeredModel, inputs: Inputs, kept_tokens: int, within: Within | None = None
 ) -> AbstractContextManager[None]:
-    """Inside, a pass for gradients over more tokens than the budget keeps the states between blocks, and no more.
+    """Inside, a pass for gradients over longer texts keeps the graph of as many blocks as the memory is there for.
 
-    That is the case of a text longer than the budget: no smaller batch is left to take; and of any text longer than
-    LONG_TEXT, however large a GPU is. What happens inside a block is computed again in the backward pass (`within`,
-    where the pass is no ordinary one), for a third more time and the same scores. So memory grows by some 34 numbers
-    per feature and token, not per block as well.
+    `kept_tokens` are those whose whole graph may be kept. What happens inside the other blocks, the lowest, is computed
+    again in the backward pass (`within`, where the pass is no ordinary one), for up to a third more time and the same
+    scores. So memory grows by some 34 numbers per feature and token, and not per block as well.
     """
-    if inputs.ids.numel() <= batch_tokens and inputs.ids.shape[1] <= LONG_TEXT:
+    if inputs.ids.shape[1] <= kept_tokens:
         return nullcontext()
-    return model.stack.computing_again(partial(within, model.module) if within else nullcontext)
+    n_kept = model.n_layers * kept_tokens // inputs.ids.numel()
+    return model.stack.computing_again(partial(within, model.module) if within else nullcontext, n_kept)
 
 
 def usual_batch_tokens(model: LayeredModel) -> int:
     """As many tokens as keep the processor busy: on a CPU more only miss its caches, a GPU is limited by its memory."""
     if model.device.type != "cuda":
         return 2_048
-    free, _ = torch.cuda.mem_get_info(model.device)
-    kept = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)  # of tensors now gone
-    return tokens_that_fit(free + kept, model)
+    return tokens_that_fit(free_bytes(model.device), model)
+
+
+def usual_kept_tokens(model: LayeredModel, batch_tokens: int | None) -> int:
+    """The tokens of a text whose whole graph may be kept: those of MOST_KEPT bytes or of half of the free memory, and
+    no more than the user lets a pass hold."""
+    fitting = max(1, min(MOST_KEPT, free_bytes(model.device) // 2) // _graph_of_a_token(model))
+    return fitting if batch_tokens is None else min(fitting, batch_tokens)
 
 
 def tokens_that_fit(free_bytes: int, model: LayeredModel) -> int:
-    """Tokens whose states and gradients fit into half of the free memory: some 34 numbers per feature and block."""
+    """Tokens whose states and gradients fit into half of the free memory."""
+    return max(256, min(65_536, free_bytes // 2 // _graph_of_a_token(model)))
+
+
+def _graph_of_a_token(model: LayeredModel) -> int:
+    """The bytes that are kept of a token for the backward pass: some 34 numbers per feature and block."""
     weight = next(model.stack.embedding.parameters())
-    a_token = 34 * weight.shape[-1] * weight.element_size() * (model.n_layers + 1)
-    return max(256, min(65_536, free_bytes // 2 // a_token))
+    return int(34 * weight.shape[-1] * weight.element_size() * (model.n_layers + 1))
 
 
 def shortened(text: str) -> str:

@@ -128,8 +128,11 @@ class EncoderDecoder:
         return number if low else self.encoder.n_layers + number
 
     @contextmanager
-    def computing_again(self, within: Callable[[], AbstractContextManager[Any]] = nullcontext) -> Iterator[None]:
-        with self.encoder.computing_again(within), self.decoder.computing_again(within):
+    def computing_again(
+        self, within: Callable[[], AbstractContextManager[Any]] = nullcontext, n_kept: int = 0
+    ) -> Iterator[None]:
+        above = min(n_kept, self.decoder.n_layers)
+        with self.encoder.computing_again(within, n_kept - above), self.decoder.computing_again(within, above):
             yield
 
     @contextmanager

@@ -123,6 +123,10 @@ class LayeredModel:
     def _all_layers(self) -> list[Layer]:
         return ["embeddings", *range(self.n_layers + 1)]
 
+    def share_above(self, layer: Layer) -> float:
+        """How much of a forward pass is run where the model is resumed at a layer, counted in blocks."""
+        return 1.0 if isinstance(layer, str) else 1.0 - layer / self.n_layers
+
     def layer_names(self, layers: Iterable[Layer]) -> tuple[Layer, ...]:
         """What layers are called: by their number or, in an encoder–decoder, by their stack."""
         return tuple(self.stack.name(layer) for layer in layers)

@@ -210,14 +210,22 @@ class Stack:
             )
 
     @contextmanager
-    def computing_again(self, within: Callable[[], AbstractContextManager[Any]] = nullcontext) -> Iterator[None]:
+    def computing_again(
+        self, within: Callable[[], AbstractContextManager[Any]] = nullcontext, n_kept: int = 0
+    ) -> Iterator[None]:
         """Inside, a block keeps nothing for the backward pass but what it is given, and runs again there in `within`.
 
-        It goes around all that puts states in: only the block's own forward is computed again.
+        The highest `n_kept` layers keep all: their graph is gone by the time that the others need the room. It goes
+        around all that puts states in: only the block's own forward is computed again. For one forward pass.
         """
+        calls = 0
 
         def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
+            nonlocal calls
             if not torch.is_grad_enabled():
+                return forward(*args, **kwargs)
+            calls += 1
+            if calls > self.n_layers - n_kept:
                 return forward(*args, **kwargs)
             state: Tensor = args[0] if args else kwargs[name]
 
