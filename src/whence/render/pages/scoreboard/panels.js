@@ -56,7 +56,10 @@ function drawCorrelations() {
   fillTable(
     byId("correlations"),
     order.map((column) => node("span", {}, data.entries[column].name)),
-    order.map((row) => [rowName(data.entries[row].name), ...order.map((column) => tauCell(data.correlations[row][column]))]),
+    order.map((row) => [
+      rowName(data.entries[row].name),
+      ...order.map((column) => tauCell(data.correlations[row][column])),
+    ]),
   );
 }
 
