@@ -87,7 +87,7 @@ def test_the_lens_of_a_response_begins_with_what_was_written(show: Open) -> None
     assert f"would write {share} of these {total} tokens" in tab.text_content("#settled")
     first = lens.tokens[lens.written.positions.start]
     assert tab.input_value("#follow") == str(lens.written.positions.start - 1)
-    assert tab.text_content("#chance-title") == f"Probability of {lens.pair[first.start : first.end].strip()}"
+    assert tab.text_content("#chance-title") == f"Probability of {(lens.pair or '')[first.start : first.end].strip()}"
 
 
 def test_a_lens_follows_the_text_that_is_shown(show: Open) -> None:

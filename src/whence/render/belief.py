@@ -188,4 +188,4 @@ def _judged(texts: str, *, ignores_model: bool, believed: Strength | None, beats
         word, said = believed, "no method is surely more faithful"
     elif not beats_random:
         word, said = "weak", "this method is not surely better than random scores"
-    return Belief("a board", word, f"a board of this model, on {texts}: {said}")
+    return Belief("a board", word, f"with this model, on {texts}: {said}")

@@ -1,5 +1,6 @@
 // The answer, and of the sentence that is pointed at what it rests on: a ranking, and the documents coloured by it.
 
+const FAINT = 0.1; // of the strongest: what is next to nothing has no colour
 const FIRST = 5; // sources listed before one asks for more
 let pinned = null;
 let shown = 0;
@@ -92,7 +93,8 @@ function show(number) {
   byId("more").textContent = everything ? "Fewer" : `All ${plural(sentence.ranked.length, "source")}`;
   const largest = Math.max(...sentence.ranked.map((row) => Math.abs(row[1])), 1e-9);
   for (const [source, score] of sentence.ranked) {
-    spans[source].style.setProperty("--share", (Math.abs(score) / largest).toFixed(3));
+    const share = Math.abs(score) / largest;
+    spans[source].style.setProperty("--share", share < FAINT ? "0" : share.toFixed(3));
     spans[source].style.setProperty("--hue", score < 0 ? "var(--against)" : "var(--for)");
     spans[source].classList.toggle("cited", told && sentence.cited.includes(source));
   }

@@ -93,7 +93,11 @@ function shownNow() {
   const mine = runsInSight();
   const runs = mine.map((at) => text.runs[at]);
   const rows = every.flatMap((piece, row) => (isShown(piece) ? [row] : []));
-  if (isByScore(runs)) rows.sort((a, b) => tables[mine[0]][0][b] - tables[mine[0]][0][a]);
+  if (isByScore(runs)) {
+    const [scores] = tables[mine[0]];
+    const place = isLong() ? (row) => Math.abs(scores[row]) : (row) => scores[row]; // few of many are in sight at once
+    rows.sort((a, b) => place(b) - place(a));
+  }
   return {
     runs,
     pieces: rows.map((row) => every[row]),
