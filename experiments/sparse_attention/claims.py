@@ -159,7 +159,7 @@ def _far_enough(results: Results, data: Sequence[str]) -> str:
     far = [
         max(each["dev"]["jensen_shannon"] for each in search["adversaries"]) >= search["wanted"] for search in frozen
     ]
-    return f", frozen as far as the paper's in {sum(far)}"
+    return f", frozen far enough in {sum(far)}"
 
 
 def _less(one: Sequence[float], other: Sequence[float]) -> list[float]:

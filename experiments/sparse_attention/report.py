@@ -62,7 +62,7 @@ def first_screen(results: Results, figures: str, appendix: str) -> str:
         "",
         *claims_table(claims(results, data)),
         "",
-        *paragraph(f"{RULE} Intervals are over cells (set, encoder, attention), each the mean of its seeds."),
+        *paragraph(f"{RULE} Intervals: over cells (set, encoder, attention), each a mean of seeds."),
         "",
         shown,
         "",
