@@ -420,7 +420,7 @@ def _warnings(
             said.append("the model reads its padding, so it was given texts of one length at a time")
     if not np.isfinite(values).all():
         raise NonFiniteError("some scores are not finite numbers", "the model's numbers overflow; try float32")
-    zero = ~values.any(axis=2)
+    zero = np.all(values == 0, axis=2)
     for row in np.flatnonzero(zero.any(axis=1)):
         silent = ", ".join(str(layer) for layer, nothing in zip(layers, zero[row], strict=True) if nothing)
         found[row].append(f"all scores are zero at layer {silent}")

@@ -39,12 +39,14 @@ def random(question: Question) -> Scores:
 def _scrambled(numbers: UInt64[np.ndarray, "*any"]) -> UInt64[np.ndarray, "*any"]:
     numbers = (numbers ^ (numbers >> np.uint64(30))) * _FIRST
     numbers = (numbers ^ (numbers >> np.uint64(27))) * _SECOND
-    return numbers ^ (numbers >> np.uint64(31))
+    found: np.ndarray = numbers ^ (numbers >> np.uint64(31))
+    return found
 
 
 def _uniform(numbers: UInt64[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
     """Between 0 and 1, in steps that float32 holds exactly."""
-    return (numbers >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
+    found: np.ndarray = (numbers >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
+    return found
 
 
 METHOD = Method(

@@ -67,9 +67,7 @@ def _relevance(question: Question) -> Scores:
             for encoding, first in shares
         ]
 
-    return Scores(
-        of_outputs(scores), notes=Later(len(encodings), notes), warnings=Later(len(encodings), warnings)
-    )
+    return Scores(of_outputs(scores), notes=Later(len(encodings), notes), warnings=Later(len(encodings), warnings))
 
 
 ATTN_LRP = Method(

@@ -154,7 +154,8 @@ def usual_batch_tokens(model: LayeredModel) -> int:
     if model.device.type != "cuda":
         return 2_048
     free, _ = torch.cuda.mem_get_info(model.device)
-    kept = torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)  # of tensors now gone
+    held = torch.cuda.memory_stats_as_nested_dict(model.device)  # as they are: to sort them all by name takes longer
+    kept = held["reserved_bytes"]["all"]["current"] - held["allocated_bytes"]["all"]["current"]  # of tensors now gone
     return tokens_that_fit(free + kept, model)
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from operator import attrgetter
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import nn
 
 from whence.models.adapters import active_in, adapted
 from whence.models.parts import parts_of
+
+_version = attrgetter("_version")
 
 
 class Seen:
@@ -18,21 +24,24 @@ class Seen:
 
     def __init__(self, module: nn.Module) -> None:
         parts = parts_of(module)
-        self._parts = [(part._modules, tuple(part._modules.values())) for part in parts if part._modules]
-        self._tables = [part._parameters for part in parts]
-        self._sizes = list(map(len, self._tables))
-        held = ((table, name, table[name]) for table in self._tables for name in table)
-        self._weights = [(table, name, weight, weight._version) for table, name, weight in held if weight is not None]
+        self._tables = [table for part in parts for table in (part._modules, part._parameters)]
+        self._held = _all_in(self._tables)  # held on to, so that nothing else can have its id
+        self._ids = list(map(id, self._held))
+        self._weights = [each for each in self._held if isinstance(each, nn.Parameter)]
+        self._versions = list(map(_version, self._weights))
         self._adapters = [(part, active_in(part)) for part in adapted(parts)]
 
     def holds(self) -> bool:
         """Whether all of that is still so."""
         return (
-            all(tuple(table.values()) == then for table, then in self._parts)
-            and list(map(len, self._tables)) == self._sizes
-            and all(table.get(name) is was and was._version == then for table, name, was, then in self._weights)
+            list(map(id, _all_in(self._tables))) == self._ids
+            and list(map(_version, self._weights)) == self._versions
             and all(active_in(part) == then for part, then in self._adapters)
         )
+
+
+def _all_in(tables: Iterable[Mapping[str, Any]]) -> list[Any]:
+    return list(chain.from_iterable(table.values() for table in tables))
 
 
 _SEEN: WeakKeyDictionary[nn.Module, Seen] = WeakKeyDictionary()
