@@ -127,7 +127,7 @@ def batches_of(model: whence.LayeredModel, texts: list[str]) -> list[Inputs]:
 def scores_of_all(
     model: whence.LayeredModel, grouped: list[Inputs], method: Method, layers: tuple[Layer, ...]
 ) -> list[torch.Tensor]:
-    """What `whence.explain` does between tokens and records."""
+    """What `whence.explain` does between tokens and records, in which scores are put into words, warnings and notes."""
     found = []
     with model.held(), torch.inference_mode(False):
         for inputs in grouped:
@@ -137,6 +137,7 @@ def scores_of_all(
             selection = select("predicted", scale, model.reading, states.logits, inputs.encodings)
             question = Question(model, inputs, states, selection, layers, 0, usual_batch_tokens(model))
             found.append(method.compute(question).values.cpu())
+            question.check_finite()
     return found
 
 

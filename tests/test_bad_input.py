@@ -219,7 +219,7 @@ def test_a_baseline_that_the_model_lacks(family: str, baseline: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["embedding", "head"])
-@pytest.mark.parametrize("method", ["gradient_x_input", "leave_one_out", "attention"])
+@pytest.mark.parametrize("method", ["gradient_x_input", "leave_one_out", "attention", "held_still", "random"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_nan_weights(bert: whence.LayeredModel, where: str, method: str) -> None:
     module: Any = bert.module
@@ -231,7 +231,7 @@ def test_nan_weights(bert: whence.LayeredModel, where: str, method: str) -> None
     assert advice.startswith("look for NaN weights")
 
 
-@pytest.mark.parametrize("method", ["gradient_x_input", "leave_one_out"])
+@pytest.mark.parametrize("method", ["gradient_x_input", "leave_one_out", "held_still", "random"])
 def test_infinite_weights(bert: whence.LayeredModel, method: str) -> None:
     module: Any = bert.module
     with torch.no_grad():

@@ -51,6 +51,38 @@ class Columns(Sequence[Item], Generic[Item]):
         return repr(self._made)
 
 
+class Later(Sequence[Item], Generic[Item]):
+    """So many records, all of which are made once somebody looks at one.
+
+    Records are read off numbers that a GPU has yet to work out; whoever waits for these before there is nothing else to
+    do keeps it waiting too.
+
+    >>> words = Later(2, lambda: ["a", "film"])
+    >>> len(words), words[1]
+    (2, 'film')
+    """
+
+    def __init__(self, length: int, make: Callable[[], Sequence[Item]]) -> None:
+        self._length, self._make = length, make
+
+    @cached_property
+    def _made(self) -> Sequence[Item]:
+        return self._make()
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
+        return self._made[index]
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._made)
+
+
 def columns_of(records: Sequence[Any], names: Sequence[str]) -> tuple[Sequence[Any], ...]:
     """The columns of records, whose fields are these."""
     if isinstance(records, Columns):

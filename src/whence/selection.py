@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from whence.errors import NonFiniteError, UnknownNameError, UsageError
+from whence.columns import Later
+from whence.errors import UnknownNameError, UsageError
 from whence.explanation import ExplainedTarget, Prediction, Scale
 from whence.targets import Contrast, EncodedText, Label, Span, Target
 from whence.tasks.reading import Reading
@@ -37,7 +38,7 @@ class Selection:
     scale: Scale
     weights: Float[Tensor, " part"]
     indices: Int[Tensor, "batch part index 2"]
-    descriptions: tuple[str, ...]
+    descriptions: Sequence[str]
     counted: Bool[Tensor, "batch part index"] | None = None
     each: bool = False
 
@@ -118,42 +119,33 @@ def select(
 ) -> Selection:
     """Resolve a target on every text of a batch, given the model's output on the whole texts.
 
-    `each` asks about the tokens of a response one by one too.
+    `each` asks about the tokens of a response one by one too. A class is found where the logits are: nothing waits for
+    a GPU, so nobody has looked yet whether the output is a number at all (`check_output`).
     """
     if scale not in SCALES:
         raise UnknownNameError("scale", scale, SCALES)
-    rows = _at_hand(reading, _with_token_axis(logits.detach()))
-    if rows.isnan().any():
-        raise NonFiniteError(
-            "the model's output is NaN, so nothing can be explained",
-            "look for NaN weights (broken checkpoint or overflow in half precision)",
-        )
     sides = [_side(side) for side in ((target.this, target.that) if isinstance(target, Contrast) else (target,))]
     characters = [side.at if isinstance(side, Label) else None for side in sides]
     if reading.one_position and characters[-1] not in (None, characters[0]):
         raise UsageError("a language model is read at one character of the text", "give both labels the same at=")
     if reading.one_position:
         sides = [replace(side, at=characters[0]) if isinstance(side, Label) else side for side in sides]
+    rows = _with_token_axis(logits.detach())
     of_sides = [reading.parts(side, rows, texts) for side in sides]
-    keys = list(zip(*(map(id, parts) for parts in of_sides), strict=True))  # of many texts most have the same few parts
-    kinds = dict(zip(keys, zip(*of_sides, strict=True), strict=True))
-    sizes = [[len(part.indices) for part in row] for row in kinds.values()]
-    most = max(map(max, sizes))
-    numbers = {key: number for number, key in enumerate(kinds)}
-    of_text = [numbers[key] for key in keys]
-    indices = [
-        [[*part.indices, *part.indices[-1:] * (most - len(part.indices))] for part in row] for row in kinds.values()
-    ]
+    sizes = {parts.indices.shape[1] for parts in of_sides}
     counted = None
-    if min(map(min, sizes)) < most:
-        counted = (torch.arange(most) < torch.tensor(sizes)[of_text][..., None]).to(logits.device)
-    descriptions = [" rather than ".join(part.description for part in row) for row in kinds.values()]
+    if len(sizes) > 1 or any(parts.counted is not None for parts in of_sides):
+        of_sides = [parts.filled(max(sizes)) for parts in of_sides]
+        counted = torch.stack([parts.counted for parts in of_sides if parts.counted is not None], dim=1)
+    weights = torch.ones(len(sides), device=logits.device)
+    weights[1:] = -1.0
+    words = [parts.descriptions for parts in of_sides]
     return Selection(
         reading,
         scale,
-        weights=torch.tensor([1.0, -1.0][: len(sides)], device=logits.device),
-        indices=torch.tensor(indices)[of_text].to(logits.device),
-        descriptions=tuple(descriptions[number] for number in of_text),
+        weights=weights,
+        indices=torch.stack([parts.indices for parts in of_sides], dim=1),
+        descriptions=Later(len(rows), lambda: list(map(" rather than ".join, zip(*words, strict=True)))),
         counted=counted,
         each=each and reading.responds and len(sides) == 1,
     )
@@ -171,7 +163,10 @@ def joined(selections: Sequence[Selection]) -> Selection:
     if any(missing) or any(each.counted is not None for each in selections):
         real = [each.indices[..., 0] >= 0 if each.counted is None else each.counted for each in selections]
         counted = torch.cat([torch.nn.functional.pad(own, (0, more)) for own, more in zip(real, missing, strict=True)])
-    descriptions = tuple(description for each in selections for description in each.descriptions)
+    descriptions = Later(
+        sum(len(each.descriptions) for each in selections),
+        lambda: [description for each in selections for description in each.descriptions],
+    )
     return replace(selections[0], indices=torch.cat(indices), counted=counted, descriptions=descriptions)
 
 
@@ -189,11 +184,5 @@ def predictions(
 ) -> list[Prediction]:
     """What the model says about each text of a batch."""
     logits = _with_token_axis(logits.detach())
-    shared = _at_hand(reading, reading.log_probabilities(logits, mask)) if reading.decides else None
-    return reading.predictions(_at_hand(reading, logits), shared, texts)
-
-
-def _at_hand(reading: Reading, logits: Float[Tensor, "batch read label"]) -> Float[Tensor, "batch read label"]:
-    """In memory, where a reading looks at them text by text; at every token of a response a vocabulary is too much to
-    move, and little of it is looked at."""
-    return logits if reading.responds else logits.float().cpu()
+    shared = reading.at_hand(reading.log_probabilities(logits, mask)) if reading.decides else None
+    return reading.predictions(reading.at_hand(logits), shared, texts)

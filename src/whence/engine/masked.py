@@ -19,6 +19,7 @@ from whence.models.layered import LayeredModel
 from whence.models.shared_beginning import SharedBeginnings, kept_at_first
 from whence.models.without_hidden import first_position, without_hidden
 from whence.selection import Selection, joined, select
+from whence.tasks.reading import check_output
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -53,6 +54,7 @@ class MaskedTexts:
             for batch in batches:
                 inputs = self._inputs.rows(torch.from_numpy(batch).to(model.device))
                 logits = model.run(inputs)
+                check_output(logits)
                 selection = select("predicted", "log_probability", model.reading, logits, inputs.encodings)
                 parts.append(self._answers(logits, inputs, selection))
                 selections.append(selection)

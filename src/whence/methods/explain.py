@@ -308,11 +308,12 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     if plan.shares:
         scores = _as_shares(scores, model, inputs, plan.layers)
     shown = torch.stack([model.scored(layer, inputs) for layer in plan.layers], dim=1)
-    told = _array(_by_output(scores.values, 4) * shown[:, None].to(scores.values.device))
+    told = _array(torch.where(shown[:, None].to(scores.values.device), _by_output(scores.values, 4), 0.0))
     values = told[:, 0]
     errors = None if scores.standard_errors is None else _array(_by_output(scores.standard_errors, 4)[:, 0])
     missing = None if scores.completeness_errors is None else _array(_by_output(scores.completeness_errors, 3)[:, 0])
     seconds = time.perf_counter() - started  # a GPU is done only once its numbers are here
+    question.check_finite()
     said = predictions(model.reading, states.logits, inputs.mask, encodings)
     targets = selection.records(question.value.detach())
     forwards, backwards = question.forwards.tolist(), question.backwards.tolist()
@@ -420,16 +421,14 @@ def _warnings(
             said.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
         if padding_read:
             said.append("the model reads its padding, so it was given texts of one length at a time")
-    lengths = np.array([len(encoding) for encoding in encodings])
-    real = np.where(np.arange(values.shape[2]) < lengths[:, None, None], values, 0)
-    if not np.isfinite(real).all():
+    if not np.isfinite(values).all():
         raise NonFiniteError("some scores are not finite numbers", "the model's numbers overflow; try float32")
-    zero = np.all(real == 0, axis=2)
+    zero = np.all(values == 0, axis=2)
     for row in np.flatnonzero(zero.any(axis=1)):
         silent = ", ".join(str(layer) for layer, nothing in zip(layers, zero[row], strict=True) if nothing)
         found[row].append(f"all scores are zero at layer {silent}")
     if missing is not None:
-        explained = np.abs(real.sum(axis=2))
+        explained = np.abs(values.sum(axis=2))
         for row, index in np.argwhere(missing > np.maximum(INCOMPLETE * (explained + missing), 1e-3)):
             layer, error = layers[index], missing[row, index]
             found[row].append(f"scores at layer {layer} miss {error:.3f} of the difference they should add up to")

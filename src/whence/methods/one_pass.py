@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from whence.columns import Later
 from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Meaning
 from whence.methods.question import Method, Question, Scores, of_outputs
@@ -129,12 +131,10 @@ def _share_of_sizes(values: Float[Tensor, "batch output token"]) -> Float[Tensor
     return values / values.abs().sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
 
 
-def _notes(told: Learned, errors: Float[Tensor, "batch token"]) -> list[list[str]]:
+def _notes(told: Learned, errors: Float[Tensor, "batch token"]) -> Sequence[Sequence[str]]:
     typical = NINETY * (errors.square().sum(dim=1) / told.players.free.sum(dim=1)).sqrt()
-    return [
-        [f"its Shapley part is off by up to {error:.3f} per token in nine of ten held-out cases"]
-        for error in typical.tolist()
-    ]
+    said = "its Shapley part is off by up to {:.3f} per token in nine of ten held-out cases"
+    return Later(len(typical), lambda: [[said.format(error)] for error in typical.tolist()])
 
 
 def _shares(question: Question, probes: TrainedShares | str | Path | None) -> ModelShares:

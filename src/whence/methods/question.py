@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -25,6 +26,7 @@ from whence.models.batching import computed_again, micro_batches, reads_padding
 from whence.models.inputs import Inputs
 from whence.models.layered import LayeredModel, Layers, States
 from whence.selection import Selection
+from whence.tasks.reading import check_output
 from whence.units import Units
 
 if TYPE_CHECKING:
@@ -147,15 +149,27 @@ class Question:
     value: Float[Tensor, " batch"] = field(init=False)
     forwards: Int[Tensor, " batch"] = field(init=False)
     backwards: Int[Tensor, " batch"] = field(init=False)
+    _finite: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.outputs = self.selection.outputs(self.states.logits, self.inputs.mask)
         self.value = self.outputs[:, 0]
-        if not self.value.isfinite().all():
+        read = 1 if self.inputs.reference is None else 2  # the pairs were read too
+        self.forwards = torch.full((len(self.inputs),), read)
+        self.backwards = torch.zeros_like(self.forwards)
+
+    def check_finite(self) -> None:
+        """Refuse an output or a target that is no finite number.
+
+        To look is to wait until a GPU has done all that it was told: it is looked at once, before the model is run
+        again, or else when the scores are there.
+        """
+        if self._finite:
+            return
+        check_output(self.states.logits)
+        if not np.isfinite(self.value.detach().cpu().numpy()).all():
             raise NonFiniteError("the target is not a finite number", "look for infinite weights or another target")
-        self.forwards = torch.ones(len(self.inputs), dtype=torch.long)
-        self.forwards += self.inputs.reference is not None  # the pairs were read too
-        self.backwards = torch.zeros(len(self.inputs), dtype=torch.long)
+        self._finite = True
 
     def generator(self, row: int) -> torch.Generator:
         """Random numbers that depend on the seed and the text alone, not on the batch or the device."""
@@ -167,19 +181,38 @@ class Question:
 
     def state_gradients(self) -> list[Float[Tensor, "batch token hidden"]]:
         """The target's gradient at every layer asked about, from one backward pass."""
+        gradients = self._backward()
+        self._check_all(gradients)
+        return self._filled(gradients)
+
+    def _backward(self) -> Sequence[Float[Tensor, "batch token hidden"] | None]:
         states = [self.states.at(layer) for layer in self.layers]
         found = self.value.requires_grad and torch.autograd.grad(self.value.sum(), states, allow_unused=True)
-        gradients = found or [None] * len(states)
         self.backwards += 1
+        return found or [None] * len(states)
+
+    def _filled(
+        self, gradients: Sequence[Float[Tensor, "batch token hidden"] | None]
+    ) -> list[Float[Tensor, "batch token hidden"]]:
+        """None is what torch gives where a state plays no part in the target."""
+        found = zip(self.layers, gradients, strict=True)
+        return [torch.zeros_like(self.states.at(layer)) if each is None else each for layer, each in found]
+
+    def _check_all(self, gradients: Sequence[Float[Tensor, "batch token hidden"] | None]) -> None:
+        """Compare those at the lowest and the highest layer, and those that are zero, with what the target does."""
+        unchecked = [index for index, layer in enumerate(self.layers) if not is_checked(self.model, layer)]
+        if not unchecked:
+            return
         nothing = torch.zeros((), dtype=torch.bool, device=self.value.device)
-        moved = torch.stack([nothing if gradient is None else gradient.any() for gradient in gradients]).tolist()
-        for layer, gradient, moves in zip(self.layers, gradients, moved, strict=True):
-            if (layer in (self.layers[0], self.layers[-1]) or not moves) and not is_checked(self.model, layer):
-                if self._cut:
-                    self.check_gradient(layer)
-                else:
-                    self._compare(layer, None if gradient is None else gradient[self._shortest])
-        return [torch.zeros_like(h) if g is None else g for h, g in zip(states, gradients, strict=True)]
+        moved = [nothing if (each := gradients[index]) is None else each.any() for index in unchecked]
+        for index, moves in zip(unchecked, torch.stack(moved).tolist(), strict=True):
+            layer, gradient = self.layers[index], gradients[index]
+            if moves and index not in (0, len(self.layers) - 1):
+                continue
+            if self._cut:
+                self.check_gradient(layer)
+            else:
+                self._compare(layer, None if gradient is None else gradient[self._shortest])
 
     def of_state_gradients(self, reduce: Reduce) -> Float[Tensor, "batch output layer token"]:
         """What `reduce` makes of each layer's states and every output's gradients there.
@@ -190,8 +223,11 @@ class Question:
             for layer in (self.layers[0], self.layers[-1]):
                 self.check_gradient(layer)
             return self.of_gradients(reduce)
-        found = zip((self.states.at(layer).detach() for layer in self.layers), self.state_gradients(), strict=True)
-        return torch.stack([reduce(h, g[None])[0] for h, g in found], dim=1)[:, None]
+        gradients = self._backward()
+        found = zip((self.states.at(layer).detach() for layer in self.layers), self._filled(gradients), strict=True)
+        reduced = torch.stack([reduce(h, g[None])[0] for h, g in found], dim=1)[:, None]
+        self._check_all(gradients)  # once a GPU has been told all there is to do
+        return reduced
 
     def of_gradients(self, reduce: Reduce) -> Float[Tensor, "batch output layer token"]:
         """The same, unchecked: for gradients that are not those of the model's own output."""
@@ -311,6 +347,7 @@ class Question:
         return alone and shortest > TRIED_TOKENS
 
     def _shortest_value(self, layer: Layer, hidden: Float[Tensor, "row token hidden"]) -> Float[Tensor, " row"]:
+        self.check_finite()
         rows = torch.full((len(hidden),), self._shortest[0].start, device=hidden.device)
         inputs = self.inputs.rows(rows)
         if self._cut:
@@ -323,6 +360,7 @@ class Question:
 
     def _micro_batches(self, rows: Int[Tensor, " row"], numbers: Sequence[int]) -> Iterator[tuple[slice, Inputs]]:
         """Consecutive rows, as many at a time as the token budget allows; `numbers` are the same, here."""
+        self.check_finite()
         texts = [len(encoding) for encoding in self.inputs.encodings]
         lengths = [texts[row] for row in numbers]
         equal = reads_padding(self.model, self.inputs.encodings)

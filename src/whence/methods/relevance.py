@@ -10,6 +10,7 @@ from functools import partial
 
 import torch
 
+from whence.columns import Later
 from whence.explanation import Meaning
 from whence.methods.question import Method, Question, Scores, of_outputs
 from whence.models.held_still import check_ruled, held_still
@@ -41,20 +42,32 @@ def held_still_shares(question: Question) -> Scores:
 
 def _relevance(question: Question) -> Scores:
     question.check_gradient(question.layers[0])  # the plain one: what hides it hides relevance too
-    check_ruled(question.states.logits)
-    scores = question.of_gradients(lambda state, gradient: (state.float() * gradient.float()).sum(dim=-1))
+    try:
+        scores = question.of_gradients(lambda state, gradient: (state.float() * gradient.float()).sum(dim=-1))
+    finally:  # while a GPU is at work; and an operation without a rule may have no gradient either
+        check_ruled(question.states.logits)
     lowest = scores[:, 0, 0].masked_fill(~question.inputs.mask, 0.0)
     firsts = lowest[:, 0].abs() / lowest.abs().sum(dim=1).clamp(min=1e-12)
-    facts = torch.stack([lowest.sum(dim=1), question.value.detach(), firsts], dim=1).tolist()
+    facts = torch.stack([lowest.sum(dim=1), question.value.detach(), firsts], dim=1)
     lowest_layer = question.model.layer_names(question.layers)[0]
     where = "the embeddings" if lowest_layer == "embeddings" else f"layer {lowest_layer}"
-    notes, warnings = [], []
-    for encoding, (total, value, first) in zip(question.inputs.encodings, facts, strict=True):
-        notes.append([f"scores at {where} add up to {total:.3f} of {value:.3f}; the first token holds {first:.0%}"])
-        soaked = first > SOAKED and question.layers[0] in ("embeddings", 0) and len(encoding) > 2
-        said = f"the first token ({encoding.tokens[0].text}) holds {first:.0%} of the scores' size" if soaked else ""
-        warnings.append([said] if soaked else [])
-    return Scores(of_outputs(scores), notes=notes, warnings=warnings)
+    counts = SOAKED if question.layers[0] in ("embeddings", 0) else float("inf")
+    encodings = question.inputs.encodings
+
+    def notes() -> list[list[str]]:
+        said = "scores at {} add up to {:.3f} of {:.3f}; the first token holds {:.0%}"
+        return [[said.format(where, *each)] for each in facts.tolist()]
+
+    def warnings() -> list[list[str]]:
+        shares = zip(encodings, facts[:, 2].tolist(), strict=True)
+        return [
+            [f"the first token ({encoding.columns.texts[0]}) holds {first:.0%} of the scores' size"]
+            if first > counts and len(encoding) > 2
+            else []
+            for encoding, first in shares
+        ]
+
+    return Scores(of_outputs(scores), notes=Later(len(encodings), notes), warnings=Later(len(encodings), warnings))
 
 
 ATTN_LRP = Method(

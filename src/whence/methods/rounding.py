@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from whence.columns import Later
 from whence.methods.question import Question
 
 if TYPE_CHECKING:
@@ -41,14 +42,16 @@ class BeyondRounding:
     @property
     def warnings(self) -> Sequence[Sequence[str]]:
         """For each text the layers at which nothing was left of the target's scores."""
-        layers = self._question.layers
-        emptied = torch.stack(self._emptied[: len(layers)], dim=1)
-        return [
-            [
-                f"nothing but rounding was left of the scores at layer {layer}: a norm follows that does not see such "
-                "a change of a state"
-                for layer, nothing in zip(self._question.model.layer_names(layers), text, strict=True)
-                if nothing
-            ]
-            for text in emptied.tolist()
-        ]
+        names = self._question.model.layer_names(self._question.layers)
+        emptied = torch.stack(self._emptied[: len(names)], dim=1)
+
+        def told() -> list[list[str]]:
+            found: list[list[str]] = [[] for _ in range(len(emptied))]
+            for text, index in emptied.nonzero().tolist():
+                found[text].append(
+                    f"nothing but rounding was left of the scores at layer {names[index]}: a norm follows that does "
+                    "not see such a change of a state"
+                )
+            return found
+
+        return Later(len(emptied), told)

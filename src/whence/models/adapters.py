@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from whence.errors import ModelError
-from whence.models.parts import parts_of, weights_of
+from whence.models.parts import parts_of
 
 
 def without_wrapper(module: nn.Module) -> nn.Module:
@@ -31,7 +31,7 @@ def without_wrapper(module: nn.Module) -> nn.Module:
 
 def active_adapters(module: nn.Module) -> tuple[str, ...]:
     """The names of the adapters that a model computes with."""
-    return tuple(sorted({name for part in module.modules() for name in _active(part)}))
+    return tuple(sorted({name for part in module.modules() for name in active_in(part)}))
 
 
 def parameters_in_use(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -40,25 +40,22 @@ def parameters_in_use(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     return ((name, weight) for name, weight in module.named_parameters() if id(weight) not in idle)
 
 
-def weights_in_use(module: nn.Module) -> list[nn.Parameter]:
-    """The same without their names, in an order of its own: for what is looked at in every call."""
-    parts = parts_of(module)
-    idle = _idle(parts)
-    return [weight for weight in weights_of(parts) if id(weight) not in idle]
-
-
 def _idle(parts: Sequence[nn.Module]) -> set[int]:
     """The ids of the weights of adapters that are switched off."""
-    kinds = {kind for kind in set(map(type, parts)) if hasattr(kind, "adapter_layer_names")}
-    adapted: list[Any] = [part for part in parts if type(part) in kinds]
     return {
         id(weight)
-        for part in adapted
+        for part in adapted(parts)
         for kind in part.adapter_layer_names
         for name, adapter in getattr(part, kind, {}).items()
-        if name not in _active(part)
+        if name not in active_in(part)
         for weight in (adapter.parameters() if isinstance(adapter, nn.Module) else (adapter,))
     }
+
+
+def adapted(parts: Sequence[nn.Module]) -> list[Any]:
+    """Those that hold adapters."""
+    kinds = {kind for kind in set(map(type, parts)) if hasattr(kind, "adapter_layer_names")}
+    return [part for part in parts if type(part) in kinds]
 
 
 def adapter_scales(module: nn.Module) -> dict[str, float]:
@@ -67,11 +64,11 @@ def adapter_scales(module: nn.Module) -> dict[str, float]:
         f"{path}.scaling.{name}": float(scales[name])
         for path, part in module.named_modules()
         if isinstance(scales := getattr(part, "scaling", None), dict)  # of many an attention it is a number
-        for name in _active(part)
+        for name in active_in(part)
     }
 
 
-def _active(part: nn.Module) -> tuple[str, ...]:
+def active_in(part: nn.Module) -> tuple[str, ...]:
     """The adapters of one layer that are in use; merged into its weights they are no longer."""
     if not hasattr(part, "adapter_layer_names"):
         return ()

@@ -170,12 +170,17 @@ class Inputs:
         return len(self.encodings)
 
     @property
+    def lengths(self) -> list[int]:
+        """Tokens of each text."""
+        return [len(encoding) for encoding in self.encodings] if self._tables is None else self._tables.lengths
+
+    @property
     def in_memory(self) -> Tables:
         """Lengths, ids, which of them are special, and features, here."""
         if self._tables is not None:
             return self._tables
         ids, special, *features = (each.cpu().numpy() for each in (self.ids, self.special, *self.features.values()))
-        return Tables([len(encoding) for encoding in self.encodings], ids, special, tuple(features))
+        return Tables(self.lengths, ids, special, tuple(features))
 
     @property
     def attended(self) -> Bool[Tensor, "batch token"]:
@@ -185,10 +190,11 @@ class Inputs:
     @property
     def response(self) -> Bool[Tensor, "batch token"]:
         """Which tokens are those of a response."""
+        if not any(encoding.responds for encoding in self.encodings):
+            return torch.zeros_like(self.mask)
         places = torch.arange(self.ids.shape[1], device=self.ids.device)
-        spans = [(each.response.start, each.response.stop) for each in self.encodings]
-        start, stop = torch.tensor(spans, device=self.ids.device).unbind(dim=1)
-        return (places >= start[:, None]) & (places < stop[:, None])
+        starts = torch.tensor([encoding.response.start for encoding in self.encodings], device=self.ids.device)
+        return self.mask & (places >= starts[:, None])
 
     @property
     def first_read(self) -> Int[Tensor, " batch"] | None:
@@ -262,9 +268,6 @@ def collate(
         whole = [[*row, *[filler] * more] for row, more in zip(rows, missing, strict=True)]
         return np.array(whole, dtype=bool if isinstance(filler, bool) else np.int64)  # torch reads lists more slowly
 
-    def moved(table: np.ndarray) -> Tensor:
-        return torch.from_numpy(table).to(device)
-
     features = {name: padded((encoding.features[name] for encoding in encodings), 0) for name in encodings[0].features}
     tables = Tables(
         lengths,
@@ -274,14 +277,20 @@ def collate(
     )
     inputs = Inputs(
         tuple(encodings),
-        moved(tables.ids),
-        moved(np.arange(longest) < np.array(lengths)[:, None]),
-        moved(tables.special),
-        {name: moved(table) for name, table in features.items()},
+        moved(tables.ids, device),
+        moved(np.arange(longest) < np.array(lengths)[:, None], device),
+        moved(tables.special, device),
+        {name: moved(table, device) for name, table in features.items()},
         None if read_at is None else torch.tensor(read_at, device=device),
     )
     object.__setattr__(inputs, "_tables", tables)
     return inputs
+
+
+def moved(table: np.ndarray, device: torch.device) -> Tensor:
+    """The table there; a GPU is sent it on the way, behind all else that it was told, and nobody waits for that."""
+    tensor = torch.from_numpy(table)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 class WordTokenizer:

@@ -240,8 +240,10 @@ class Stack:
 
     def _check_differentiable(self) -> None:
         """Refuse gradients where torch itself would, with a reason."""
+        if not torch.is_grad_enabled():
+            return
         weights = (next(part.parameters(), None) for part in (self.embedding, *self.blocks))
-        if torch.is_grad_enabled() and any(weight is not None and weight.is_inference() for weight in weights):
+        if any(weight is not None and weight.is_inference() for weight in weights):
             raise ModelError(
                 "the model was made inside torch.inference_mode(), so torch refuses gradients through its weights",
                 "load it outside of inference_mode, or use a method without gradients, such as leave_one_out",

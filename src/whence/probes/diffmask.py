@@ -95,7 +95,7 @@ class Probes(nn.Module):
         logs = torch.stack([gate.log_nonzero for gate in self.gates(asked, states)])
         if self.kind == "input":
             logs = logs.cumsum(dim=0)
-        return logs[[asked.index(layer) for layer in layers]]
+        return torch.stack([logs[asked.index(layer)] for layer in layers])  # a list of numbers would wait for a GPU
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from weakref import ref
+from weakref import WeakSet
 
 from torch import Tensor
 
 from whence.errors import ModelError
 from whence.explanation import ModelRecord
-from whence.models.adapters import weights_in_use
 from whence.models.fingerprint import fingerprint, first_difference, is_changed_on_purpose
 from whence.models.layered import LayeredModel
+from whence.models.unchanged import Seen, as_seen
 
 
 class Owner:
@@ -18,8 +18,7 @@ class Owner:
 
     def __init__(self, record: ModelRecord, print_of: dict[str, Tensor]) -> None:
         self.record, self.fingerprint = record, print_of
-        # the weights last found to be the right model's, and how often each had been changed by then
-        self._seen: list[tuple[ref[Tensor], int]] = []
+        self._known: WeakSet[Seen] = WeakSet()  # found to be the right model, and not changed since
 
     @classmethod
     def of(cls, model: LayeredModel) -> Owner:
@@ -33,10 +32,8 @@ class Owner:
         """Refuse a model that is not this one, unless it was before a control changed it."""
         if is_changed_on_purpose(model.module):
             return
-        weights = [(weight, weight._version) for weight in weights_in_use(model.module)]
-        if len(weights) == len(self._seen) and all(
-            seen() is weight and then == now for (seen, then), (weight, now) in zip(self._seen, weights, strict=True)
-        ):
+        seen = as_seen(model.module)
+        if seen in self._known:
             return
         different = self.differs_from(model)
         if different is not None:
@@ -44,4 +41,4 @@ class Owner:
                 f"these probes were trained for {self.record.id}, and this is another model ({different} differs)",
                 "fit probes for this model, or load the one they belong to",
             )
-        self._seen = [(ref(weight), now) for weight, now in weights]
+        self._known.add(seen)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from whence.columns import Later
 from whence.errors import UsageError
 from whence.explanation import Layer, Scale
 from whence.models.inputs import Inputs
@@ -91,18 +92,19 @@ class Familiar:
         rest = (away.square().sum(dim=-1) - along.square().sum(dim=-1)).clamp(min=0) / self.beyond
         return ((along / scales).square().mean(dim=-1) + rest) / 2
 
-    def warnings(self, inputs: Inputs, last: Float[Tensor, "batch token features"]) -> list[list[str]]:
+    def warnings(self, inputs: Inputs, last: Float[Tensor, "batch token features"]) -> Sequence[Sequence[str]]:
         """Why the learned answer on a text may be worth little."""
-        found: list[list[str]] = [[] for _ in inputs.encodings]
-        for row in (self.distance(mean_states(last, inputs)) > self.farthest).nonzero()[:, 0].tolist():
-            found[row].append(
-                "the text is unlike those that the probes were trained on; their answer may be worth little"
-            )
-        if inputs.ids.shape[1] > self.longest:
-            for told, encoding in zip(found, inputs.encodings, strict=True):
-                if (length := len(encoding)) > self.longest:
-                    told.append(f"the text has {length} tokens, the probes were trained on at most {self.longest}")
-        return found
+        distances = self.distance(mean_states(last, inputs))
+        lengths = inputs.lengths
+        return Later(len(lengths), lambda: list(map(self._doubts, distances.tolist(), lengths)))
+
+    def _doubts(self, distance: float, length: int) -> list[str]:
+        told = []
+        if distance > self.farthest:
+            told.append("the text is unlike those that the probes were trained on; their answer may be worth little")
+        if length > self.longest:
+            told.append(f"the text has {length} tokens, the probes were trained on at most {self.longest}")
+        return told
 
 
 def mean_states(last: Float[Tensor, "batch token features"], inputs: Inputs) -> Float[Tensor, "batch features"]:
@@ -207,7 +209,7 @@ def raw_shares(
     """What the network says of each token's part in each part of the target, before anything must add up."""
     read = {layer: states.at(layer).detach().float() for layer in network.layers}
     words = _label_words(model, network, selection)
-    mask = inputs.mask if len(set(inputs.in_memory.lengths)) > 1 else None
+    mask = inputs.mask if len(set(inputs.lengths)) > 1 else None
     found: Tensor = network(read, mask, _where_read(inputs, selection), words, selection.counted)
     return found
 

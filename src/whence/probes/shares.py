@@ -85,7 +85,8 @@ class Shares(nn.Module):
         if counted is not None:
             asked = asked * counted[..., None]
         asked = asked.sum(dim=2).unflatten(-1, (len(OUTPUTS), self.width))
-        return torch.einsum("bnok,btok->obtn", told, asked)
+        shares: Tensor = asked.permute(2, 0, 1, 3) @ told.permute(2, 0, 3, 1)
+        return shares
 
 
 class Block(nn.Module):

@@ -14,7 +14,7 @@ from torch import Tensor
 from whence.models.batching import micro_batches, reads_padding
 from whence.models.fingerprint import is_changed_on_purpose
 from whence.models.hiding import stand_in_word, usual_stand_in
-from whence.models.inputs import Inputs
+from whence.models.inputs import Inputs, moved
 from whence.models.layered import LayeredModel
 from whence.models.players import player_of_each_token
 from whence.selection import Selection
@@ -43,12 +43,12 @@ class BatchPlayers:
         if units == "token":
             free = inputs.mask & ~inputs.special
             ranks = free.cumsum(dim=1)
-            return cls(torch.where(free, ranks - 1, -1), ranks[:, -1], alone=True)
-        of_token = torch.full(inputs.ids.shape, -1)
+            return cls(ranks * free - 1, ranks[:, -1], alone=True)
+        table = np.full(inputs.ids.shape, -1)
         for row, encoding in enumerate(inputs.encodings):
             players = player_of_each_token(encoding, units)
-            of_token[row, : len(players)] = torch.tensor([-1 if each is None else each for each in players])
-        of_token = of_token.to(inputs.ids.device)
+            table[row, : len(players)] = [-1 if each is None else each for each in players]
+        of_token = moved(table, inputs.ids.device)
         return cls(of_token, of_token.amax(dim=1) + 1)
 
     @cached_property
@@ -168,10 +168,10 @@ class Nobody:
         if said and logits[0].numel() <= SMALL and held + len(said) <= MOST_REMEMBERED:
             known |= {look: said[row] for look, row in first.items() if row in said}
         order = {row: number for number, row in enumerate(first.values())}
-        alike = torch.tensor([order[row] for row in same], device=inputs.ids.device)
-        passes = torch.zeros(len(inputs), dtype=torch.long)
+        alike = moved(np.array([order[row] for row in same]), inputs.ids.device)
+        passes = np.zeros(len(inputs), dtype=np.int64)
         passes[new] = 1
-        return selection.parts(torch.stack(logits)[alike], inputs.mask), passes
+        return selection.parts(torch.stack(logits)[alike], inputs.mask), torch.from_numpy(passes)
 
 
 def _looks(inputs: Inputs, players: BatchPlayers) -> list[Hashable]:

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from whence.columns import Later
 from whence.errors import UsageError
 from whence.explanation import Prediction
 from whence.targets import ClassLabels, EncodedText, Label, Labels, Span, Vocabulary
-from whence.tasks.reading import Part, Reading, label_of, likeliest_each
+from whence.tasks.reading import Part, Parts, Reading, label_of, likeliest_each
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -32,7 +34,7 @@ class _OfWholeTexts(Reading):
 
     def parts(
         self, target: Label | Span, logits: Float[Tensor, "batch 1 label"], texts: Sequence[EncodedText]
-    ) -> list[Part]:
+    ) -> Parts:
         return class_parts(self.labels, target, logits)
 
     def predictions(
@@ -119,17 +121,27 @@ def class_labels(config: Any) -> ClassLabels:
 
 def class_part(labels: Labels, target: Label | Span, logits: Float[Tensor, "1 label"]) -> Part:
     """A class of the whole text."""
-    return class_parts(labels, target, logits[None])[0]
+    asked = _class_asked(labels, target)
+    index = int(logits[0].argmax()) if asked is None else asked
+    return Part(((0, index),), labels.name(index))
 
 
-def class_parts(labels: Labels, target: Label | Span, logits: Float[Tensor, "batch 1 label"]) -> list[Part]:
-    """A class of each whole text."""
+def class_parts(labels: Labels, target: Label | Span, logits: Float[Tensor, "batch 1 label"]) -> Parts:
+    """A class of each whole text: what the model says stays where its logits are until it must be named."""
+    asked = _class_asked(labels, target)
+    said = logits[:, 0].argmax(dim=-1) if asked is None else logits.new_full((len(logits),), asked, dtype=torch.long)
+
+    def names() -> list[str]:
+        indices = [asked] * len(said) if asked is not None else said.tolist()
+        known = {index: labels.name(index) for index in set(indices)}
+        return [known[index] for index in indices]
+
+    return Parts(torch.stack([torch.zeros_like(said), said], dim=-1)[:, None], None, Later(len(said), names))
+
+
+def _class_asked(labels: Labels, target: Label | Span) -> int | None:
+    """The class that a target names, or None: the one that the model says."""
     label = label_of(target, _OfWholeTexts.task)
     if label.at is not None:
         raise UsageError("a class belongs to the whole text, not to a character", "leave out at=")
-    if label.label is not None:
-        index = labels.index(label.label)
-        return [Part(((0, index),), labels.name(index))] * len(logits)
-    predicted = logits[:, 0].argmax(dim=-1).tolist()
-    parts = {index: Part(((0, index),), labels.name(index)) for index in set(predicted)}
-    return [parts[index] for index in predicted]
+    return None if label.label is None else labels.index(label.label)

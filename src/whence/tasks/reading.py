@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from whence.errors import InputError, UsageError
+from whence.errors import InputError, NonFiniteError, UsageError
 from whence.explanation import Prediction
 from whence.targets import EncodedText, Label, Labels, Span, Vocabulary
 
@@ -26,6 +26,36 @@ class Part:
 
     indices: tuple[tuple[int, int], ...]
     description: str
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """One side of a target on every text of a batch: where its logits stand, and what it is called.
+
+    A text that has fewer of them than another repeats its last, and only some are `counted`.
+    """
+
+    indices: Int[Tensor, "batch index 2"]
+    counted: Bool[Tensor, "batch index"] | None
+    descriptions: Sequence[str]
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], device: torch.device) -> Parts:
+        """Those of each text, one by one."""
+        sizes = [len(part.indices) for part in parts]
+        most = max(sizes)
+        indices = [[*part.indices, *part.indices[-1:] * (most - len(part.indices))] for part in parts]
+        counted = None
+        if min(sizes) < most:
+            counted = (torch.arange(most) < torch.tensor(sizes)[:, None]).to(device)
+        return cls(torch.tensor(indices, device=device), counted, [part.description for part in parts])
+
+    def filled(self, most: int) -> Parts:
+        """The same with so many indices for each text, and each marked that counts."""
+        more = most - self.indices.shape[1]
+        counted = torch.ones_like(self.indices[..., 0], dtype=torch.bool) if self.counted is None else self.counted
+        indices = torch.cat([self.indices, self.indices[:, -1:].expand(-1, more, -1)], dim=1)
+        return Parts(indices, torch.nn.functional.pad(counted, (0, more)), self.descriptions)
 
 
 class Reading(ABC):
@@ -81,9 +111,17 @@ class Reading(ABC):
 
     def parts(
         self, target: Label | Span, logits: Float[Tensor, "batch read label"], texts: Sequence[EncodedText]
-    ) -> list[Part]:
-        """The same for every text of a batch; a task may have a faster way than one after the other."""
-        return [self.part(target, row, text) for row, text in zip(logits, texts, strict=True)]
+    ) -> Parts:
+        """The same for every text of a batch; a task may have a faster way than one after the other, where its logits
+        are."""
+        rows = self.at_hand(logits)
+        check_output(rows)
+        return Parts.of([self.part(target, row, text) for row, text in zip(rows, texts, strict=True)], logits.device)
+
+    def at_hand(self, logits: Float[Tensor, "batch read label"]) -> Float[Tensor, "batch read label"]:
+        """In memory, to be looked at text by text; at every token of a response a vocabulary is too much to move, and
+        little of it is looked at."""
+        return logits if self.responds else logits.float().cpu()
 
     def log_probabilities(
         self, logits: Float[Tensor, "batch read label"], mask: Bool[Tensor, "batch token"]
@@ -189,6 +227,15 @@ class Reading(ABC):
                 "leave out labels=: the model is then held to its own answer",
             )
         return [self.labels.index(label if isinstance(label, str) else int(label)) for label in labels]
+
+
+def check_output(logits: Float[Tensor, "batch *token label"]) -> None:
+    """Refuse an output that is no number."""
+    if logits.isnan().any():
+        raise NonFiniteError(
+            "the model's output is NaN, so nothing can be explained",
+            "look for NaN weights (broken checkpoint or overflow in half precision)",
+        )
 
 
 def label_divergence(

@@ -1,0 +1,55 @@
+"""Is a module still what it was? Asked in every call: so what was there is compared, and not walked anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from operator import attrgetter
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import nn
+
+from whence.models.adapters import active_in, adapted
+from whence.models.parts import parts_of
+
+_version = attrgetter("_version")
+
+
+class Seen:
+    """What a module was made of: its parts, its weights with how often each had been changed, its adapters in use.
+
+    It must not hold the module itself, which would then never be let go.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        parts = parts_of(module)
+        self._tables = [table for part in parts for table in (part._modules, part._parameters)]
+        self._held = _all_in(self._tables)  # held on to, so that nothing else can have its id
+        self._ids = list(map(id, self._held))
+        self._weights = [each for each in self._held if isinstance(each, nn.Parameter)]
+        self._versions = list(map(_version, self._weights))
+        self._adapters = [(part, active_in(part)) for part in adapted(parts)]
+
+    def holds(self) -> bool:
+        """Whether all of that is still so."""
+        return (
+            list(map(id, _all_in(self._tables))) == self._ids
+            and list(map(_version, self._weights)) == self._versions
+            and all(active_in(part) == then for part, then in self._adapters)
+        )
+
+
+def _all_in(tables: Iterable[Mapping[str, Any]]) -> list[Any]:
+    return list(chain.from_iterable(table.values() for table in tables))
+
+
+_SEEN: WeakKeyDictionary[nn.Module, Seen] = WeakKeyDictionary()
+
+
+def as_seen(module: nn.Module) -> Seen:
+    """The same for as long as nothing in the module changes."""
+    seen = _SEEN.get(module)
+    if seen is None or not seen.holds():
+        seen = _SEEN[module] = Seen(module)
+    return seen

@@ -1,0 +1,72 @@
+"""Methods of few passes read nothing back before they have told a GPU all there is to do.
+
+On a CPU to read a number is free; on a GPU it is to wait until all that was asked for is done, and the GPU then waits
+for what comes next. So what would be a wait is counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import pytest
+import torch
+
+import whence
+from whence.methods.names import method_named
+from whence.methods.question import Question
+from whence.selection import select
+
+READS = ("item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__float__", "__index__")
+TEXTS = ["a gorgeous, witty film", "far too long", "not the worst film of the year"]
+
+
+@contextmanager
+def counted_reads() -> Iterator[list[str]]:
+    """The names of all that reads a tensor's numbers inside, or sends others to where it is."""
+    found: list[str] = []
+
+    def noting(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+        def note(*args: Any, **kwargs: Any) -> Any:
+            found.append(name)
+            return usual(*args, **kwargs)
+
+        return note
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in READS:
+            patch.setattr(torch.Tensor, name, noting(name, getattr(torch.Tensor, name)))
+        patch.setattr(torch, "tensor", noting("tensor", torch.tensor))
+        yield found
+
+
+def reads_of(model: whence.LayeredModel, name: str) -> list[str]:
+    """What is read from the states of a batch to its scores, once everything that is looked at once was looked at."""
+    found = whence.explain(model, TEXTS, name)
+    method, layers = method_named(name).method, found[0].layers
+    inputs = model.collate([model.encode(text) for text in TEXTS])
+    with model.held(), torch.inference_mode(False):
+        with method.within(model.module) if method.within else nullcontext():
+            states = model.states(inputs, differentiable=bool(method.differentiable))
+        with counted_reads() as read:
+            selection = select("predicted", found[0].target.scale, model.reading, states.logits, inputs.encodings)
+            method.compute(Question(model, inputs, states, selection, layers, 0, 2_048))
+    return read
+
+
+@pytest.mark.parametrize("name", ["random", "diffmask", "amortised_shapley", "one_pass", "held_still", "attn_lrp"])
+def test_nothing_is_waited_for(name: str) -> None:
+    assert reads_of(whence.load(), name) == []
+
+
+def test_gradients_are_looked_at_once_all_is_done() -> None:
+    """Which of the layers between the first and the last have none, all in one."""
+    assert reads_of(whence.load(), "gradient_x_input") == ["tolist"]
+
+
+def test_a_read_is_counted() -> None:
+    with counted_reads() as read:
+        assert torch.ones(2).any()
+        torch.zeros(2).tolist()
+    assert read == ["__bool__", "tolist"]
