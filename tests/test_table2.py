@@ -21,8 +21,8 @@ EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 sys.path.insert(0, str(EXPERIMENTS))
 sys.path.insert(0, str(EXPERIMENTS / "diffmask"))
 
-import page_table2
-import table2
+import page_table2  # noqa: E402
+import table2  # noqa: E402
 
 THINGS, GRADES = ["film", "plot", "story"], ["awful", "bad", "plain", "good", "wonderful"]
 
