@@ -2,7 +2,7 @@
 
 python docs/picture.py [--model FOLDER_OR_HUB_ID] [--out docs/report.png]
 
-Needs Chromium and the `browser` extra.
+Needs Chromium and the `dev` extra.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from axe_playwright_python.sync_playwright import Axe
 from made_explanations import made
 
 import whence
+from whence.embedded import board_findings
 from whence.explanation import ExplainedTarget, Explanation, ModelRecord, Prediction
 from whence.metrics.rank_correlation import kendall_tau
 from whence.render.page import page, page_data
@@ -66,29 +67,45 @@ def serious(tab: Any) -> list[str]:
 # four answers
 
 
+def checked_sentence(tab: Any, chosen: Explanation) -> tuple[list[str], list[str]]:
+    """What was decided, why, and what spoke against it: read off the page and worked out anew; the words named."""
+    words = chosen.words()
+    sizes = [abs(word.score) for word in words]
+
+    decided = tab.inner_text("#decision-title .said")
+    assert decided.lower() == chosen.prediction.label
+    assert f"({percent(chosen.prediction.probability or 0)})" in tab.inner_text("#decision-title")
+
+    why = texts_of(tab, "#decision-title .word.for")
+    speaking = sorted((word for word in words if word.score > 0), key=lambda word: -word.score)
+    assert why == [word.text for word in speaking[: len(why)]]
+    held = sum(word.score for word in speaking[: len(why)]) / sum(word.score for word in speaking)
+    assert ("mainly" in tab.inner_text("#decision-title")) == (held >= 0.5)
+
+    against = texts_of(tab, "#decision-title .word.against")
+    others = sorted((word for word in words if word.score < -max(sizes) / 4), key=lambda word: word.score)
+    assert against == list(dict.fromkeys(word.text for word in others))[:2], "the same spelling once"
+    if not others:
+        assert "no word clearly pulled the other way" in tab.inner_text("#decision-title")
+    return why, against
+
+
+def board_word(name: str) -> str:
+    """What the board of the embedded model makes of a method, in a word."""
+    found = board_findings("sentiment")
+    if name in found["believe"]:
+        return str(found["strength"])
+    return "weak" if name in found["no_better_than_random"] + found["flagged"] else "fair"
+
+
 def test_the_page_answers_what_why_what_against_and_how_sure(show: Open, explained: list[whence.Comparison]) -> None:
     """For five texts, read off the page and worked out anew from the numbers."""
     tab = opened(show, [each for found in explained for each in found.explanations])
     for found in explained:
         chosen = found.of(METHODS[0])
+        why, against = checked_sentence(tab, chosen)
         words = chosen.words()
         sizes = [abs(word.score) for word in words]
-
-        decided = tab.inner_text("#decision-title .said")
-        assert decided.lower() == chosen.prediction.label
-        assert f"({percent(chosen.prediction.probability or 0)})" in tab.inner_text("#decision-title")
-
-        why = texts_of(tab, "#decision-title .word.for")
-        speaking = sorted((word for word in words if word.score > 0), key=lambda word: -word.score)
-        assert why == [word.text for word in speaking[: len(why)]]
-        held = sum(word.score for word in speaking[: len(why)]) / sum(word.score for word in speaking)
-        assert ("mainly" in tab.inner_text("#decision-title")) == (held >= 0.5)
-
-        against = texts_of(tab, "#decision-title .word.against")
-        others = sorted((word for word in words if word.score < -max(sizes) / 4), key=lambda word: word.score)
-        assert against == [word.text for word in others[:2]]
-        if not others:
-            assert "no word clearly pulled the other way" in tab.inner_text("#decision-title")
 
         sure = dict(zip(texts_of(tab, "#beliefs .term"), texts_of(tab, "#beliefs .strength"), strict=True))
         removed = [abs(word.score) for word in found.of(METHODS[1]).words()]
@@ -103,8 +120,22 @@ def test_the_page_answers_what_why_what_against_and_how_sure(show: Open, explain
         step = int(tau >= 0.3) + int(tau >= 0.6) - contrary
         assert sure["other methods"] == ["weak", "fair", "strong"][max(0, step)]
         missing = (chosen.completeness_errors or (0,))[0] / abs(chosen.scores[0].sum())
+        assert sure["a board"] == board_word(METHODS[0])
         assert sure["adding up"] == ("strong" if missing <= 0.05 else "fair" if missing <= 0.2 else "weak")
 
+        assert not JARGON.search(open_part(tab)), JARGON.search(open_part(tab))
+        tab.keyboard.press("j")
+
+
+def test_one_usual_explanation_answers_the_same_four(show: Open) -> None:
+    """As `whence explain TEXT --html` makes the page: no other method beside it, and how sure that is all the same."""
+    model = whence.load()
+    found = [whence.explain(model, text) for text in DEMO]
+    tab = opened(show, found)
+    for chosen in found:
+        checked_sentence(tab, chosen)
+        sure = dict(zip(texts_of(tab, "#beliefs .term"), texts_of(tab, "#beliefs .strength"), strict=True))
+        assert sure == {"a board": board_word(chosen.method)}
         assert not JARGON.search(open_part(tab)), JARGON.search(open_part(tab))
         tab.keyboard.press("j")
 
@@ -205,6 +236,11 @@ def long_text() -> Explanation:
 
 def test_a_long_text_has_a_map_sentence_sums_and_a_jump(show: Open) -> None:
     explanation = long_text()
+    alone = opened(show, [replace(explanation, layers=(0,), scores=explanation.scores[:1])])
+    row = "all => all.map(each => Number(each.textContent.replace('−', '-')))"
+    figures = alone.eval_on_selector_all("#grid .bar .figure", row)
+    assert [abs(each) for each in figures] == sorted((abs(each) for each in figures), reverse=True)
+    assert min(figures) < 0 < max(figures), "the strongest first, for or against: few are in sight at once"
     tab = opened(show, [explanation])
     assert tab.is_visible("#minimap")
     assert tab.locator(".tick").count() > 20, "one outlier does not wash out the others"
@@ -231,6 +267,15 @@ def test_a_long_text_has_a_map_sentence_sums_and_a_jump(show: Open) -> None:
     tab.mouse.click(box["x"] + 5, box["y"] + 2)
     assert tab.evaluate("document.getElementById('sources').scrollTop") == 0
     assert serious(tab) == []
+
+
+def test_blanks_between_words_are_as_wide_as_anywhere(show: Open) -> None:
+    """No sign stands apart from its word, coloured or not."""
+    tab = opened(show, [made("good film, bad", scores=[0, 2, 1, 0.1, -2, 0])])
+    sides = tab.eval_on_selector_all(
+        ".mark", "all => all.map(each => each.getBoundingClientRect()).map(b => [b.left, b.right])"
+    )
+    assert sides[2][0] == pytest.approx(sides[1][1], abs=0.6), "the comma touches its word"
 
 
 # pairs and tags

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 import whence
@@ -64,6 +66,38 @@ def test_a_method_that_cannot_tell_says_so(show: Open) -> None:
 
 def test_everyone_can_use_the_page(show: Open) -> None:
     tab = show(made().to_html())
-    tab.locator("details summary").click()
+    for fold in tab.locator("details summary").all():
+        fold.click()
     found = Axe().run(tab)
     assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("width", [320, 400, 1280, 3840])
+def test_every_width_in_dark_and_on_paper(show: Open, width: int) -> None:
+    tab = show(made().to_html(), width=width, color_scheme="dark")
+    for media in ("screen", "print"):
+        tab.emulate_media(media=media)
+        assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    tab.emulate_media(media="screen")
+    assert [each["id"] for each in Axe().run(tab).response["violations"]] == []
+    ranking, documents = (tab.locator(name).bounding_box() for name in ("#ranking", "#documents"))
+    one, other = (tab.locator(".rests section").nth(at).bounding_box() for at in (0, 1))
+    assert width > 960 or other["y"] > one["y"] + one["height"] + 10, "no section touches another"
+    assert (documents["x"] > ranking["x"] + ranking["width"]) == (width > 960), "side by side where there is room"
+
+
+def test_what_is_next_to_nothing_has_no_colour(show: Open) -> None:
+    citations = made()
+    first = citations.sentences[0]
+    weak = (first.ranked[0], replace(first.ranked[1], score=-0.5))  # a twelfth of the strongest
+    tab = show(replace(citations, sentences=(replace(first, ranked=weak), *citations.sentences[1:])).to_html())
+    shares = tab.eval_on_selector_all("#documents p > span", "all => all.map(s => s.style.getPropertyValue('--share'))")
+    assert shares == ["0", "1.000"]
+
+
+def test_what_a_score_and_its_bound_mean_is_said(show: Open) -> None:
+    tab = show(made().to_html())
+    assert "at least 10 times as large" in tab.text_content("#rule")
+    assert set(tab.locator("#rule .term").all_text_contents()) == {"interval", "odds"}
+    tab.locator("#rule .term").last.hover()
+    assert tab.text_content("#meaning").startswith("odds: ")

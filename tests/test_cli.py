@@ -320,7 +320,7 @@ def test_what_was_not_foreseen_is_told_without_a_traceback(tiny_folder: str, mon
     monkeypatch.setattr("whence.models.loading.load", crash)
     lines = failed(1, "explain", LINE, "--model", tiny_folder)
     assert lines == [
-        "error: RuntimeError: the disk␤is on fire",
+        "error: RuntimeError: the disk↵is on fire",
         "this was not foreseen: --debug shows where it happened",
     ]
     assert isinstance(run("explain", LINE, "--model", tiny_folder, "--debug").exception, RuntimeError)

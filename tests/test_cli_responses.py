@@ -122,7 +122,7 @@ def test_a_chat_is_read_from_a_file(folder: str, chat_file: str) -> None:
     assert [found.text[unit.start : unit.end] for unit in found.units.units] == [each["content"] for each in CHAT]
     shown = done("--messages", chat_file, "--model", folder, "--max-new-tokens", "4", "--units", "sentence").stdout
     assert "\x1b" not in shown
-    assert "<|im_start|>system␤" in shown
+    assert "<|im_start|>system↵" in shown
 
 
 def test_a_chat_that_ends_with_an_answer_is_explained_as_it_went(folder: str, tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import tiny_models
 from axe_playwright_python.sync_playwright import Axe
 from made_explanations import made
 from test_lens import follower, made_lens, poisoned
 from test_page import HOSTILE
 
+import whence
 from whence.render.page import page as page_of
 
 Open = Callable[..., Any]
@@ -70,6 +72,22 @@ def test_a_head_that_says_what_follows_is_not_doubted_for_it(show: Open) -> None
     assert tab.text_content("#tip").endswith("the nextrank 1, 25.0 %")
     tab.hover('.lens-row[data-row="3"] [data-column="0"]')
     assert tab.text_content("#tip").endswith("the nextnothing follows")
+
+
+def test_the_lens_of_a_response_begins_with_what_was_written(show: Open) -> None:
+    lens = whence.decode_layers(tiny_models.tiny("llama", "causal_lm"), "a good", response=" film was bad")
+    assert lens.written is not None
+    tab = show(lens.to_html())
+    assert tab.text_content("#eyebrow") == "The model wrote"
+    assert tab.text_content("#answer") == "film was bad"
+    assert tab.locator("#sources p").all_text_contents() == ["a good"]
+    settled = [layer for layer in lens.written.settled if layer is not None]
+    total = len(lens.written.settled)
+    share = "all" if len(settled) == total else str(len(settled))
+    assert f"would write {share} of these {total} tokens" in tab.text_content("#settled")
+    first = lens.tokens[lens.written.positions.start]
+    assert tab.input_value("#follow") == str(lens.written.positions.start - 1)
+    assert tab.text_content("#chance-title") == f"Probability of {(lens.pair or '')[first.start : first.end].strip()}"
 
 
 def test_a_lens_follows_the_text_that_is_shown(show: Open) -> None:

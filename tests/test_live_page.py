@@ -208,7 +208,9 @@ def test_a_decoder_writes_and_one_points(live: Open) -> None:
     tab = live()
     tab.select_option("#asked-model", "writer")
     tab.fill("#asked-text", "the film was")
-    until(tab, "/The model says/.test(document.querySelector('#live-status').textContent)")
+    until(tab, "/The model says [^\"]/.test(document.querySelector('#live-status').textContent)")
+    assert tab.is_hidden(".layout"), "what another model said of another text is no answer to this"
+    assert tab.is_disabled("#export-page")
     tab.select_option("#asked-about", "response")
     tab.click("#ask-all")
     tab.wait_for_selector("#written .part")
@@ -253,9 +255,12 @@ def test_a_hostile_text_is_only_a_text(live: Open) -> None:
     assert tab.evaluate("window.__hit") is None
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (400, "dark"), (1280, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (400, "dark"), (1280, "dark"), (3840, "light")])
 def test_it_fits_and_is_accessible(live: Open, width: int, scheme: str) -> None:
     tab = live(width=width, color_scheme=scheme)
+    answer = tab.locator("#decision").bounding_box()
+    assert answer["y"] < 600, "no row of settings outranks the answer"
+    assert tab.is_visible("#asked-method") == (width > 640)
     tab.locator("#sources .mark", has_text="never").click()
     tab.wait_for_selector("#changed-says b")
     wide = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

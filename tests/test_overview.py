@@ -205,7 +205,7 @@ def opened(browser: Any, place: Path, width: int = 1280, **settings: Any) -> Any
     return page
 
 
-@pytest.mark.parametrize("width", [1280, 320])
+@pytest.mark.parametrize("width", [320, 400, 1280, 3840])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_whole_and_accessible(browser: Any, place: Path, width: int, scheme: str) -> None:
     page = opened(browser, place, width, color_scheme=scheme)
@@ -218,13 +218,22 @@ def test_the_page_is_whole_and_accessible(browser: Any, place: Path, width: int,
     page.close()
 
 
+def test_words_that_a_reader_may_not_know_are_explained(browser: Any, place: Path) -> None:
+    page = opened(browser, place)
+    page.locator("#words-note .term", has_text="interval").focus()
+    assert page.inner_text("#meaning").startswith("interval: where the mean would lie")
+    assert "at layer embeddings" not in page.inner_text("main")
+    assert "gold" not in page.inner_text("main")
+    page.close()
+
+
 def test_words_can_be_chosen_by_keyboard_and_texts_opened(browser: Any, place: Path) -> None:
     page = opened(browser, place)
-    before = page.locator("#words").inner_text()
+    before = page.locator("#driving-words").inner_text()
     page.focus("#which")
     page.keyboard.press("ArrowDown")
     assert page.locator("#which").input_value() == "frequent"
-    assert page.locator("#words").inner_text() != before
+    assert page.locator("#driving-words").inner_text() != before
     link = page.locator("#mistakes a").first
     text = link.inner_text()
     link.focus()
@@ -238,7 +247,7 @@ def test_the_page_prints(browser: Any, place: Path) -> None:
     page = opened(browser, place)
     page.emulate_media(media="print")
     assert page.locator(".tools").is_hidden()
-    assert page.locator("#words li").first.is_visible()
+    assert page.locator("#driving-words li").first.is_visible()
     assert len(page.pdf()) > 10_000
     page.close()
 

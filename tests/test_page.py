@@ -287,7 +287,7 @@ def test_tokens_are_shown_as_text() -> None:
               Token("▁film", 8, 5, 9, word=1))  # fmt: skip
     explanation = replace(made("a"), text="the\n\nfilm", tokens=tokens, scores=np.ones((1, 5), dtype=np.float32))
     (entry,) = page_data([explanation])["texts"]
-    assert entry["tokens"]["label"] == ["the", "␣", "␤", "␤", "film"]
+    assert entry["tokens"]["label"] == ["the", "␣", "↵", "↵", "film"]
 
 
 def test_nothing_to_show_is_said() -> None:

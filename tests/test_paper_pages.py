@@ -269,8 +269,8 @@ def test_the_commands_of_sparse_attention_are_those_of_its_records() -> None:
     found = [each for each in parsed(commands) if each["script"] == "run"]
     for group in results["classifiers"]:
         control = group["control"] != "none" or group["vectors"] != "trained"
-        [command] = [each for each in found if each["data"] == [group["data"]] and
-                     ("controls" in each["table"] if control else "6" in each["table"])]  # fmt: skip
+        table = "controls" if control else "2" if group["projection"].startswith("sparsegen") else "6"
+        [command] = [each for each in found if each["data"] == [group["data"]] and table in each["table"]]
         where = (group["data"], group["encoder"], group["projection"], group["control"], group["vectors"])
         assert command["seeds"] == group["seeds"], where
         n_measured = command["n_measured"] or group["sizes"]["test"]
@@ -278,8 +278,10 @@ def test_the_commands_of_sparse_attention_are_those_of_its_records() -> None:
         if "forms" in group:
             assert command["sample"] == group["forms"]["tau"]["n_documents"], where
     for search in results["adversaries"]:
-        [command] = [each for each in found if each["data"] == [search["job"]["data"]] and "5" in each["table"]]
-        assert search["job"]["seed"] in command["seeds"]
+        job = search["job"]
+        [command] = [each for each in found if each["data"] == [job["data"]] and "5" in each["table"]
+                     and job["encoder"] in each["encoders"]]  # fmt: skip
+        assert job["seed"] in command["seeds"]
         for each in search["adversaries"]:
             assert each["test"]["settings"]["max_epochs"] == command["adversary_epochs"]
 

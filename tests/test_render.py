@@ -24,6 +24,7 @@ from whence.render.figure import plot
 from whence.render.rows import number, rows_of
 from whence.render.terminal import comparison_view, explanation_view, methods_view
 from whence.render.visible import visible
+from whence.render.wording import options_words
 
 mpl.use("Agg")
 
@@ -68,15 +69,20 @@ def line_of(word: str, view: RenderableType, width: int = 80) -> str:
 # visible
 
 
+def test_options_hold_neither_folders_nor_a_tokenizer_s_marks() -> None:
+    found = options_words({"baseline": "Ġthe", "probes": "/home/me/probes", "stop": "▁Ċ", "steps": 25})
+    assert found == 'baseline=" the", probes=probes, stop=" ↵", steps=25'
+
+
 @pytest.mark.parametrize("character", [*CONTROLS, *BIDI, *ZERO_WIDTH, "\u2028", "\u2029", "\ud800", "\U000e0041"])
 def test_what_cannot_be_seen_becomes_a_symbol(character: str) -> None:
     found = visible(f"a{character}b")
-    assert re.fullmatch(r"a([\u2400-\u2424]|⟨U\+[0-9A-F]{4,6}⟩)b", found), ascii(found)
+    assert re.fullmatch(r"a([\u2400-\u2424↵]|⟨U\+[0-9A-F]{4,6}⟩)b", found), ascii(found)
     found.encode()
 
 
 def test_the_symbols_are_the_known_ones() -> None:
-    assert visible("\0\x1b\n\r\t\x7f\u202e") == "␀␛␤␍␉␡⟨U+202E⟩"
+    assert visible("\0\x1b\n\r\t\x7f\u202e") == "␀␛↵␍␉␡⟨U+202E⟩"
 
 
 @pytest.mark.parametrize(

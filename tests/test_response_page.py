@@ -148,6 +148,8 @@ def test_one_outlier_does_not_wash_out_the_others(browser: Browser, tmp_path: Pa
 def test_the_strongest_is_a_jump_away(browser: Browser, tmp_path: Path) -> None:
     found = explained(layers="embeddings")
     shown = opened(browser, tmp_path, found)
+    assert shown.is_hidden("#jump"), "all of it is in sight"
+    shown.set_viewport_size({"width": 320, "height": 150})
     shown.click("#jump")
     strongest = found.top(2)
     assert shown.inner_text("#sources .mark.here") == strongest[0].text
@@ -168,6 +170,19 @@ def test_everybody_can_use_it(browser: Browser, tmp_path: Path) -> None:
     shown = opened(browser, tmp_path, explained())
     found = Axe().run(shown)
     assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(320, "dark"), (400, "light"), (1280, "dark"), (3840, "light")])
+def test_every_width_dark_and_print(browser: Browser, tmp_path: Path, width: int, scheme: Any) -> None:
+    shown = opened(browser, tmp_path, explained())
+    shown.set_viewport_size({"width": width, "height": 900})
+    shown.emulate_media(color_scheme=scheme)
+    assert shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    found = Axe().run(shown).response["violations"]
+    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+    shown.emulate_media(media="print")
+    assert shown.is_hidden("#part-control")
+    assert shown.is_visible("#written")
 
 
 def test_a_page_of_classifications_says_nothing_of_responses(browser: Browser, tmp_path: Path) -> None:

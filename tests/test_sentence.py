@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from made_explanations import made
 
 import whence
 from whence.cli.reporting import board_at
+from whence.embedded import NAMES, board_findings
 from whence.errors import FileError
 from whence.explanation import ExplainedTarget, Explanation, Meaning, ModelRecord, Prediction
 from whence.metrics.rank_correlation import kendall_tau
@@ -21,6 +23,7 @@ from whence.render.consensus import consensus_of
 from whence.render.glossary import GLOSSARY
 from whence.render.page import page_data
 from whence.render.scale import scale_words
+from whence.render.segments import target_words
 from whence.render.sentence import Reasons, percent, reasons_of, sentence_of
 from whence.render.wording import model_name
 from whence.scoreboard.evaluate import evaluate
@@ -141,6 +144,28 @@ def test_other_targets(task: str, label: str, chance: float | None, target: str,
     assert str(sentence_of(explanation)).startswith(begins)
 
 
+def test_a_tag_and_a_next_token_are_said_as_they_are_written() -> None:
+    """Of a piece of a word the word; of a token with a blank before it no quotes."""
+    record = ModelRecord("m", None, "x", "token_classification")
+    asked = ExplainedTarget("B-PER at token 1 (unhapp)", "logit", 1.0)
+    pieces = made("unhappy film", scores=[0, 0.5, 0.5, 0.1, 0, 0], pieces=True, model=record, target=asked)
+    assert str(sentence_of(pieces)).startswith("unhappy is tagged B-PER")
+    assert target_words(pieces) == "B-PER for “unhappy”"
+    label = '" Paris"'
+    changes: dict[str, Any] = {
+        "prediction": Prediction(label, 0, 0.5, {label: 0.5, '" the"': 0.2}),
+        "target": ExplainedTarget(label, "logit", 1.0),
+        "model": ModelRecord("m", None, "x", "causal_lm"),
+    }
+    (shown,) = page_data([made("It is", scores=[0, 1, 0.2, 0], **changes)])["texts"]
+    assert "".join(text for _, text in shown["runs"][0]["sentence"]).startswith("Next comes Paris (50 %)")
+    assert [row[0] for row in shown["prediction"]["probabilities"]] == ["Paris", "the"]
+    assert target_words(made("It is", **changes)) == "Paris"
+    changes["prediction"] = Prediction(label, 0, 0.5, {label: 0.5, "Paris": 0.2})
+    (shown,) = page_data([made("It is", scores=[0, 1, 0.2, 0], **changes)])["texts"]
+    assert [row[0] for row in shown["prediction"]["probabilities"]] == [label, "Paris"], "else they look the same"
+
+
 def test_a_tag_tells_its_probability_where_that_was_explained() -> None:
     explanation = whence.explain(
         tiny_models.tiny("bert", "token_classification"), "a good film", "lime", scale="probability", samples=8
@@ -229,6 +254,34 @@ def test_what_a_board_found(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no scoreboard"):
         board_at(tmp_path / "nowhere")
     assert "a board" not in beliefs(replace(explanation, model=ModelRecord("other", None, "x", "y")), board=board)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_embedded_model_comes_with_its_board(name: str) -> None:
+    """What the pages say of the usual method, held against the board's own file."""
+    boards = Path(__file__).parent.parent / "experiments" / "scoreboard" / "results"
+    board = json.loads((boards / {"sentiment": "sst2", "topic": "ag_news"}[name]).with_suffix(".json").read_text())
+    found = board_findings(name)
+    ranked = {each["entry"]: each for each in board["rankings"]["faithfulness"]}
+    assert found["believe"] == board["verdict"]["believe"]
+    assert (found["strength"], found["n_texts"]) == (board["verdict"]["strength"], board["n_texts"])
+    assert set(found["judged"]) == set(ranked) - {"random", "single_effects"}
+    chance = ranked["random"]["high"]
+    assert set(found["no_better_than_random"]) == {each for each in found["judged"] if ranked[each]["low"] <= chance}
+    model = whence.load(name)
+    best = beliefs(whence.explain(model, "a witty film", "one_pass"))["a board"]
+    assert best[0] == board["verdict"]["strength"]
+    assert f"on {board['n_texts']} texts of" in best[1]
+    worse = whence.explain(model, "a witty film", "gradient_x_input")
+    assert beliefs(worse)["a board"][0] == "fair"
+    chance_like = replace(worse, method="deep_lift_shap")
+    assert (beliefs(chance_like)["a board"][0] == "weak") == ("deep_lift_shap" in found["no_better_than_random"])
+    assert beliefs(replace(worse, method="unheard_of")) == {}
+
+
+def test_a_record_that_names_a_file_as_its_embedded_model_opens_none() -> None:
+    record = ModelRecord("m", None, "x", "classification", embedded="../../../../etc")
+    assert beliefs(made("a b c", model=record, method="one_pass")) == {}
 
 
 # several methods

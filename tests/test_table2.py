@@ -17,8 +17,10 @@ from planted_truth import needs_both
 import whence
 from whence.learned.diffmask.erasure import KeptSets, smallest_kept_sets
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments" / "diffmask"))
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+sys.path[:0] = [str(EXPERIMENTS / "diffmask"), str(EXPERIMENTS)]
 
+import page_table2
 import table2
 
 THINGS, GRADES = ["film", "plot", "story"], ["awful", "bad", "plain", "good", "wonderful"]
@@ -122,3 +124,31 @@ def test_a_folder_serves_as_the_model(data: Path, tmp_path: Path, monkeypatch: p
     record = json.loads(out.read_text())
     assert record["model"]["name"] == "BERT"
     assert record["search"]["sentences"] == 2
+
+
+def test_the_page_shows_every_seed_and_says_which_intervals_cover_them() -> None:
+    def row(f1: list[float]) -> dict[str, Any]:
+        seeds = {column: f1 for column in (*page_table2.COLUMNS, "constraint met")}
+        means = {name: float(np.mean(values)) for name, values in seeds.items()}
+        ends = {name: [mean - 1, mean + 1] for name, mean in means.items()}
+        return {**means, "confidence_intervals_95": ends, "each_seed": seeds, "settings": {"steps": 3}}
+
+    rows = {"DiffMask": row([60, 70, 80]), "REINFORCE, corrected": row([50, 51, 52])}
+    search = {"sentences": 9, "short_enough": 12, "sentences_in_all": 20, "longest": 25, "not_solved": 2, "budget": 70,
+              "sizes": {"0": 1}, "sparsity": 76.0}  # fmt: skip
+    own = {"paper": table2.PAPER, "rows": rows, "constraint": "", "gates": "", "ties": "", "search": search,
+           "model": {"name": "BERT", "accuracy": 0.5}, "split": "dev", "seeds": [0, 1, 2]}  # fmt: skip
+    page = "\n".join(page_table2.section_table_2({"table2_bert": own}))
+    half = np.hypot(
+        1, 4.302652729749464 * 10 / np.sqrt(3)
+    )  # over sentences, and Student's t with two degrees over seeds
+    assert f"70.0 [{70 - half:.1f}, {70 + half:.1f}]" in page
+    assert "| 60.0, 70.0, 80.0 |" in page
+    assert "Intervals are over sentences and seeds." in " ".join(page.split())
+    assert "DiffMask comes before in f1 (70.0 against 51.0, intervals overlap)" in " ".join(page.split())
+    del rows["DiffMask"]["each_seed"]["precision"]
+    page = " ".join(page_table2.section_table_2({"table2_bert": own}))
+    assert "sentences and, of recall, f1, sparsity, optimality, seeds." in " ".join(page.split())
+    single = {**own, "seeds": [0], "rows": {"DiffMask": row([60])}}
+    page = " ".join(" ".join(page_table2.section_table_2({"table2_bert": single})).split())
+    assert "over sentences, with one seed." in page

@@ -52,6 +52,7 @@ ON_EACH_OTHER = """[...document.querySelectorAll('svg')].flatMap(picture => {
   ).map(([other]) => `${name} on ${other}`));
 })"""
 BROKEN_WORDS = """[...document.querySelectorAll('table *')].flatMap(cell => [...cell.childNodes])
+  .concat([...document.querySelectorAll('.rows .name')].flatMap(name => [...name.childNodes]))
   .filter(node => node.nodeType === 3 && node.textContent.trim()).flatMap(node =>
     [...node.textContent.matchAll(/[^\\s-]+/g)].filter(word => {
       const range = document.createRange();
@@ -75,7 +76,9 @@ def test_every_width_dark_paper_and_everybody(show: Open, pages: dict[str, str],
             tab.emulate_media(color_scheme="dark" if width == 400 else "light")
             assert [found["id"] for found in Axe().run(tab).response["violations"]] == []
     tab.set_viewport_size({"width": 720, "height": 900})
+    tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = false)")
     tab.emulate_media(media="print", color_scheme="dark")
+    assert tab.is_visible("#facts"), "what is folded on the screen is printed"
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not tab.locator(".tools").is_visible()
     assert tab.evaluate(STICKS_OUT) <= 0

@@ -10,7 +10,7 @@ from intervals import Interval, with_seeds
 from wording import passage, table
 
 COLUMNS = ("precision", "recall", "f1", "sparsity", "optimality")
-BEST_STEP, LAST_STEP, RIVAL = "DiffMask", "DiffMask, last step", "REINFORCE, corrected"
+BEST_STEP, RIVAL, RELEASED = "DiffMask", "REINFORCE, corrected", "REINFORCE, released"
 
 
 def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -23,7 +23,6 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
         " hindsight that the paper may not have made, so the last step stands beside it. “Corrected” gives REINFORCE"
         " the multiplier of the constraint, which the released code leaves out."
     )
-    over_seeds = " and, of f1, sparsity and optimality, seeds"
     for own in found.values():
         search = own["search"]
         solved, empty = search["sentences"] - search["not_solved"], search.get("sizes", {}).get("0", 0)
@@ -35,10 +34,10 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             f" empty set, which scores an F1 of 1 if it is found; the last two columns are the other {solved - empty}."
             f" Constraint: {own['constraint']}. Gates: {own['gates']}. Among equal optima: {own['ties']}. Seeds"
             f" {', '.join(map(str, own['seeds']))}; the optimum drops {search['sparsity']:.1f} %. Intervals are over"
-            f" sentences{over_seeds if len(own['seeds']) > 1 else ', with one seed'}."
+            f" sentences{_over_seeds(own)}."
         )
         rows = [
-            [f"paper: {name}", *(f"{row[column]:.1f}" for column in COLUMNS), "", "", ""]
+            [f"paper: {name}", *(f"{row[column]:.1f}" for column in COLUMNS), "", "", "", ""]
             for name, row in own["paper"].items()
         ]
         for name, row in own["rows"].items():
@@ -47,8 +46,10 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 for number in (scored(own, name, column) for column in COLUMNS)
             ]
             without = ["–" if each is None else f"{each:.1f}" for each in not_empty(own, name)]
-            rows.append([name, *cells, f"{row['constraint met']:.1f}", *without])
-        lines += table(["", *COLUMNS, "constraint met", "f1, optimum not empty", "optimality, optimum not empty"], rows)
+            seeds = ", ".join(f"{each:.1f}" for each in row["each_seed"]["f1"])
+            rows.append([name, *cells, seeds, f"{row['constraint met']:.1f}", *without])
+        more = ["f1 by seed", "constraint met", "f1, optimum not empty", "optimality, optimum not empty"]
+        lines += table(["", *COLUMNS, *more], rows)
         lines += _order(own)
         lines += ["", "Settings:", ""]
         for name, row in own["rows"].items():
@@ -66,6 +67,14 @@ def scored(own: Mapping[str, Any], name: str, measure: str) -> Interval:
     return with_seeds(row[measure], low, high, sd, len(each), within=(0, 100))
 
 
+def _over_seeds(own: Mapping[str, Any]) -> str:
+    """Which intervals cover seeds too: those of which each seed's mean was recorded."""
+    if len(own["seeds"]) == 1:
+        return ", with one seed"
+    known = [column for column in COLUMNS if all(column in row["each_seed"] for row in own["rows"].values())]
+    return " and seeds" if len(known) == len(COLUMNS) else f" and, of {', '.join(known)}, seeds"
+
+
 def not_empty(own: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
     """F1 and optimality where the optimum keeps a token."""
     found = own["rows"][name].get("where_the_optimum_is_not_empty", {})
@@ -73,17 +82,22 @@ def not_empty(own: Mapping[str, Any], name: str) -> tuple[float | None, float | 
 
 
 def _order(own: Mapping[str, Any]) -> list[str]:
-    """Who comes first, said."""
-    if not {BEST_STEP, RIVAL} <= set(own["rows"]):
-        return []
-    said = []
-    for measure in ("f1", "optimality"):
-        one, other = (scored(own, name, measure) for name in (BEST_STEP, RIVAL))
-        apart = "intervals overlap" if one.high >= other.low and other.high >= one.low else "intervals are disjoint"
-        said.append(f"{measure} {one.value:.1f} against {other.value:.1f}, {apart}")
-    first = "before" if one.value >= other.value else "behind"
-    order = "as in the paper" if first == "before" else "the paper's order is turned round here"
-    return passage(f"DiffMask comes {first} corrected REINFORCE ({'; '.join(said)}): {order}.")
+    """Who comes first, said: of the smallest sets, and of the last steps."""
+    lines = []
+    for words, ending in (("Smallest sets", ""), ("Last steps", ", last step")):
+        ours, rivals = BEST_STEP + ending, RIVAL + ending
+        if not {ours, rivals} <= set(own["rows"]):
+            continue
+        said = []
+        for measure in ("f1", "optimality"):
+            one, other = (scored(own, name, measure) for name in (ours, rivals))
+            apart = "intervals overlap" if one.high >= other.low and other.high >= one.low else "intervals are disjoint"
+            first = "before" if one.value >= other.value else "behind"
+            said.append(f"{first} in {measure} ({one.value:.1f} against {other.value:.1f}, {apart})")
+        lines += passage(
+            f"{words}: DiffMask comes {' and '.join(said)} corrected REINFORCE; in the paper before in both."
+        )
+    return lines
 
 
 def _taken(search: Mapping[str, Any]) -> str:

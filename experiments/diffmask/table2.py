@@ -215,9 +215,7 @@ def measure(
         "confidence_intervals_95": {
             name: [round(interval.low, 2), round(interval.high, 2)] for name, interval in intervals.items()
         },
-        "each_seed": {
-            name: [round(float(one.mean()), 2) for one in columns[name]] for name in ("f1", "sparsity", "optimality")
-        },
+        "each_seed": {name: [round(float(one.mean()), 2) for one in values] for name, values in columns.items()},
         "where_the_optimum_is_not_empty": {
             name: round(float(means[name][hard].mean()), 2) for name in ("f1", "optimality") if hard.any()
         },

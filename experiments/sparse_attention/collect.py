@@ -1,16 +1,22 @@
 """Gather the records of all runs into one small file of results: means, spreads, intervals, counts.
 
-python experiments/sparse_attention/collect.py --work WORK --out experiments/sparse_attention/results/results.json
+    python experiments/sparse_attention/collect.py --work WORK --out experiments/sparse_attention/results/results.json
+
+Where WORK holds a later run alone, `--beside RESULTS --run NAME` adds it to what was collected before: its adversaries,
+and the classifiers that have more seeds than those there.
 """
 
 import argparse
 import json
 import math
 from collections import Counter, defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from later_runs import beside
+from training_plan import DIVERGENCE_WEIGHTS
 
 from whence.metrics.confidence import bootstrap
 
@@ -53,13 +59,21 @@ def _hardware(groups: dict[tuple[str, ...], list[dict[str, Any]]]) -> dict[str, 
 
 
 def _adversaries(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Adversaries of one base and kind together, by growing divergence weight."""
+    """Adversaries of one base and kind together, by growing divergence weight; searches that were cut off left out."""
     searches: dict[tuple[Any, ...], dict[str, Any]] = {}
     for record in sorted(records, key=lambda each: each["dev"]["settings"]["divergence_weight"]):
         key = (*record["job"].values(), record["kind"])
         search = searches.setdefault(key, {**{k: record[k] for k in ("job", "kind", "wanted")}, "adversaries": []})
-        search["adversaries"].append({"dev": record["dev"], "test": record["test"]})
-    return list(searches.values())
+        search["adversaries"].append({part: record[part] for part in ("base", "dev", "test") if part in record})
+    return [search for search in searches.values() if _came_to_an_end(search)]
+
+
+def _came_to_an_end(search: dict[str, Any]) -> bool:
+    """Whether a weight leads as far as wanted and the next smaller one does not, or the largest does not either."""
+    far = {each["dev"]["settings"]["divergence_weight"]: each["dev"]["jensen_shannon"] >= search["wanted"]
+           for each in search["adversaries"]}  # fmt: skip
+    turns = any(far.get(one) is False and far.get(other) is True for one, other in pairwise(DIVERGENCE_WEIGHTS))
+    return turns or far.get(DIVERGENCE_WEIGHTS[0]) is True or far.get(DIVERGENCE_WEIGHTS[-1]) is False
 
 
 def _classifier(key: tuple[str, ...], records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -165,6 +179,13 @@ if __name__ == "__main__":
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--ungated", action="store_true", help="also classifiers that fall short of the accuracy")
+    parser.add_argument("--beside", type=Path, help="results that were collected before this run, and stay")
+    parser.add_argument("--run", help="what the later run is called in them")
     args = parser.parse_args()
+    if (args.beside is None) != (args.run is None):
+        parser.error("--beside and --run go together")
+    results = rounded(collect(args.work, ungated=args.ungated))
+    if args.beside is not None:
+        results = beside(json.loads(args.beside.read_text()), results, args.run)
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(rounded(collect(args.work, ungated=args.ungated)), indent=1) + "\n")
+    args.out.write_text(json.dumps(results, indent=1) + "\n")

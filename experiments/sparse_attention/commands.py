@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import paper
-from tables import find
 
 HERE = "python experiments/sparse_attention"
-TABLES = ("1", "3", "6", "2")
 
 
 def before(results: dict[str, Any]) -> list[str]:
@@ -26,26 +24,36 @@ def runs(results: dict[str, Any], data: Sequence[str]) -> list[str]:
     lines = []
     for name in data:
         groups = [each for each in results["classifiers"] if each["data"] == name]
-        main = [
-            find(results, name, encoder, projection)
-            for encoder in paper.ENCODERS
-            for projection in ("softmax", "sparsemax")
-        ]
-        first = next(each for each in main if each)
-        common = [f"--data {name}", f"--seeds {_all(first['seeds'])}", *_sizes(first)]
-        lines.append(f"{HERE}/run.py --table {' '.join(TABLES)} {' '.join(common)} --work WORK")
+        trained = [each for each in groups if (each["control"], each["vectors"]) == ("none", "trained")]
+        compared = [each for each in trained if each["projection"] in ("softmax", "sparsemax")]
+        first, swept = compared[0], [each for each in trained if each not in compared]
+        seeds_of = {"1 3 6": first["seeds"], "2": swept[0]["seeds"] if swept else first["seeds"]}
+        asked = seeds_of if seeds_of["1 3 6"] != seeds_of["2"] else {"1 3 6 2": first["seeds"]}
+        for tables, seeds in asked.items():
+            common = [f"--data {name}", f"--seeds {_all(seeds)}", *_sizes(first)]
+            lines.append(f"{HERE}/run.py --table {tables} {' '.join(common)} --work WORK")
         controls = [each for each in groups if each["control"] != "none" or each["vectors"] != "trained"]
         if controls:
-            seeds = f"--data {name} --seeds {_all(controls[0]['seeds'])}"
-            lines.append(f"{HERE}/run.py --table controls {' '.join([seeds, *_measured(first)])} --work WORK")
-        adversaries = [each for each in results["adversaries"] if each["job"]["data"] == name]
-        if adversaries:
-            seeds = _all(sorted({each["job"]["seed"] for each in adversaries}))
-            epochs = adversaries[0]["adversaries"][0]["test"]["settings"]["max_epochs"]
-            lines.append(
-                f"{HERE}/run.py --table 5 --data {name} --seeds {seeds} --adversary-epochs {epochs} --work WORK"
-            )
+            common = [f"--data {name}", f"--seeds {_all(controls[0]['seeds'])}", *_measured(first)]
+            lines.append(f"{HERE}/run.py --table controls {' '.join(common)} --work WORK")
+        lines += [f"{HERE}/run.py --table 5 --data {name} {each} --work WORK" for each in _attacks(results, name)]
     return lines
+
+
+def _attacks(results: dict[str, Any], data: str) -> list[str]:
+    """Encoders, seeds and epochs of the adversaries of a set: one line for those that are alike."""
+    alike: dict[str, list[str]] = {}
+    for encoder in paper.ENCODERS:
+        own = [each for each in results["adversaries"]
+               if (each["job"]["data"], each["job"]["encoder"]) == (data, encoder)]  # fmt: skip
+        if own:
+            seeds = sorted({each["job"]["seed"] for each in own})
+            epochs = own[0]["adversaries"][0]["test"]["settings"]["max_epochs"]
+            alike.setdefault(f"--seeds {_all(seeds)} --adversary-epochs {epochs}", []).append(encoder)
+    return [
+        options if len(encoders) == len(paper.ENCODERS) else f"--encoders {' '.join(encoders)} {options}"
+        for options, encoders in alike.items()
+    ]
 
 
 def after() -> list[str]:

@@ -1,9 +1,12 @@
-"""One classifier of the sweep: trained, held to the gate, measured, and written down, once; and adversaries of it."""
+"""One classifier of the sweep: trained, held to the gate, measured, and written down, once."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import platform
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -18,16 +21,13 @@ import torch
 from training_plan import ATTENTION_SPEEDS, RATES, Rates, chosen_rates, setting, training_settings, trial_name
 
 from whence.attention import (
-    AdversarySettings,
     AttentionClassifier,
     ClassifierConfig,
     Documents,
     accuracy,
     fit,
-    measure_adversary,
     predict,
     roc_auc,
-    train_adversary,
 )
 
 COMPARED = ("softmax", "sparsemax")
@@ -84,7 +84,7 @@ class Means:
 
 def run(job: Job, means: Means) -> dict[str, Any]:
     """The record of a job: from its file, or made now."""
-    return _once(means, f"runs/{job.name}", lambda: _measured(job, means))
+    return once(means, f"runs/{job.name}.json", lambda: _measured(job, means))
 
 
 def try_rates(job: Job, rates: Rates, means: Means) -> dict[str, Any]:
@@ -93,38 +93,15 @@ def try_rates(job: Job, rates: Rates, means: Means) -> dict[str, Any]:
     job = Job(data, encoder, projection, seed=0)
 
     def made() -> dict[str, Any]:
-        corpus = _corpus(job, means)
+        corpus = corpus_of(job, means)
         return {"job": asdict(job), **_train(_start(job, corpus, means), job, corpus, means, rates)}
 
-    return _once(means, f"rates/{trial_name(data, encoder, projection, rates)}", made)
+    return once(means, f"rates/{trial_name(data, encoder, projection, rates)}.json", made)
 
 
-def run_adversary(job: Job, frozen: bool, weight: float, means: Means) -> dict[str, Any]:
-    """An adversary of a job's classifier with this divergence weight, on the dev and the test part."""
-    kind = "frozen" if frozen else "unfrozen"
-
-    def made() -> dict[str, Any]:
-        corpus = _corpus(job, means)
-        base = _base(job, corpus, means)
-        settings = AdversarySettings(
-            frozen=frozen, divergence_weight=weight, seed=job.seed, max_epochs=means.adversary_epochs
-        )
-        started = time.perf_counter()
-        model, n_epochs = train_adversary(base, corpus.train, settings, vectors=corpus.vectors)
-        spent: dict[str, Any] = {"n_epochs": n_epochs, "seconds": time.perf_counter() - started}
-        parts = {"dev": corpus.dev, "test": corpus.test}
-        found = {name: measure_adversary(base, model, part, settings, **spent) for name, part in parts.items()}
-        wanted = paper.TABLE_5[job.encoder, kind][job.data][0]
-        return {
-            "job": asdict(job), "kind": kind, "wanted": wanted, **{name: each.to_dict() for name, each in found.items()}
-        }  # fmt: skip
-
-    return _once(means, f"adversaries/{job.name}-{kind}-weight{weight:g}", made)
-
-
-def _once(means: Means, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def once(means: Means, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The record of that name: from its file, or made now, with the hardware on which it was."""
-    path = means.work / f"{name}.json"
+    path = means.work / name
     if not path.exists():
         on_gpu = means.device.startswith("cuda")
         hardware = torch.cuda.get_device_name(means.device) if on_gpu else f"cpu ({platform.machine()})"
@@ -135,11 +112,13 @@ def _once(means: Means, name: str, make: Callable[[], dict[str, Any]]) -> dict[s
 
 def _measured(job: Job, means: Means) -> dict[str, Any]:
     started = time.time()
-    corpus = _corpus(job, means)
+    corpus = corpus_of(job, means)
     model = _start(job, corpus, means)
     training = None if job.control == "untrained" else _train(model, job, corpus, means)
     if job.compared:
-        model.save(means.work / "models" / job.name)
+        folder = means.work / "models" / job.name
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was stopped before its record
+        _keep(model, folder)
     chances = predict(model, corpus.test)
     record: dict[str, Any] = {
         "job": asdict(job),
@@ -172,7 +151,7 @@ def _spread(documents: Documents, count: int | None) -> Documents:
     return documents.take([number * len(documents) // count for number in range(count)])
 
 
-def _corpus(job: Job, means: Means) -> corpora.Corpus:
+def corpus_of(job: Job, means: Means) -> corpora.Corpus:
     corpus = corpora.load(job.data, means.work / "corpora")
     if job.vectors == "random":
         corpus = replace(corpus, vectors=None)
@@ -211,12 +190,27 @@ def _train(
     }
 
 
-def _base(job: Job, corpus: corpora.Corpus, means: Means) -> AttentionClassifier:
-    """The classifier that all adversaries imitate: from its files or, where only its record was kept, trained again."""
+def base_of(job: Job, corpus: corpora.Corpus, means: Means) -> tuple[AttentionClassifier, str]:
+    """The classifier that all adversaries imitate, and a digest of its weights.
+
+    It comes from its files or, where only its record was kept, is trained again.
+    """
     folder = means.work / "models" / job.name
     if not folder.exists():
         model = _start(job, corpus, means)
         _train(model, job, corpus, means)
-        if not folder.exists():  # another process may have been first
-            model.save(folder)
-    return AttentionClassifier.load(folder).to(means.device)
+        _keep(model, folder)
+    model, digest = AttentionClassifier.load(folder), hashlib.sha256()
+    for name, weights in sorted(model.state_dict().items()):
+        digest.update(name.encode() + weights.numpy().tobytes())
+    return model.to(means.device), digest.hexdigest()[:16]
+
+
+def _keep(model: AttentionClassifier, folder: Path) -> None:
+    """Save a classifier whole, unless another process was first."""
+    own = folder.with_name(f"{folder.name}-{os.getpid()}")
+    model.save(own)
+    try:
+        own.rename(folder)
+    except OSError:
+        shutil.rmtree(own)

@@ -18,15 +18,15 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from adversaries import search_adversary
 from collect import collect
-from jobs import COMPARED, Job, Means, run, run_adversary, try_rates
+from jobs import COMPARED, Job, Means, run, try_rates
 from paper import ENCODERS, SETS, SPARSITIES
 from schedule import Record, Task, side_by_side
 from tables import table_text
-from training_plan import ATTENTION_SPEEDS, setting, trial_name
+from training_plan import ATTENTION_SPEEDS, DIVERGENCE_WEIGHTS, setting, trial_name
 
 TABLES = ("1", "3", "6", "controls", "2", "5")
-WEIGHTS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # of the divergence in an adversary's loss
 SWEEP = ("softmax", *("sparsemax" if value == 0 else f"sparsegen({value:g})" for value in SPARSITIES))
 
 
@@ -58,10 +58,9 @@ def tasks_of(table: str, jobs: Sequence[Job], means: Means) -> list[Task]:
         tasks += [*trials, Task(job.name, run, (job, means), frozenset(trial.name for trial in trials))]
         if table == "5":
             adversaries += [
-                Task(f"{job.name} {'frozen' if frozen else 'unfrozen'} {weight:g}", run_adversary,
-                     (job, frozen, weight, means), frozenset([job.name]))
-                for weight in WEIGHTS
-                for frozen in (True, False)
+                Task(f"{job.name} {'frozen' if frozen else 'unfrozen'}", search_adversary,
+                     (job, frozen, DIVERGENCE_WEIGHTS, means), frozenset([job.name]))
+                for frozen in (False, True)
             ]  # fmt: skip
     return [*tasks, *adversaries]
 
@@ -77,7 +76,8 @@ def outcome(task: Task, record: Record | BaseException) -> str:
     if "kind" in record:
         test = record["test"]
         return (
-            f"{task.name}  divergence {test['jensen_shannon']:.3f}  accuracy {test['accuracy']:.3f}  "
+            f"{task.name}  weight {test['settings']['divergence_weight']:g}  "
+            f"divergence {test['jensen_shannon']:.3f}  accuracy {test['accuracy']:.3f}  "
             f"({test['n_epochs']} epochs, {test['seconds']:.0f} s)"
         )
     spent = f"({record['n_epochs']} epochs, {record['seconds']:.0f} s)"

@@ -249,7 +249,7 @@ def table_3(results: Results, data: Sequence[str]) -> str:
 
 
 def table_5(results: Results, data: Sequence[str]) -> str:
-    """Adversaries: the first whose divergence on the dev part is the paper's, or the farthest."""
+    """Adversaries: as far from their base on the dev part as the paper's, or the farthest."""
     rows = []
     for encoder in paper.ENCODERS:
         for kind in ("frozen", "unfrozen"):
@@ -260,7 +260,16 @@ def table_5(results: Results, data: Sequence[str]) -> str:
                     [NAMES[encoder], kind, NAMES[name], *theirs, *_adversary_cells(results, name, encoder, kind)]
                 )
     head = ["encoder", "adversary", "set", "JSD, paper", "accuracy (Δ), paper", "n", "seeds"]
-    columns = ["JSD", "accuracy", "Δ", "accuracies of the base in this search", "mean move of ŷ", "weight", "epochs"]
+    columns = [
+        "JSD",
+        "accuracy",
+        "Δ",
+        "accuracies of the base in this search",
+        "mean move of ŷ",
+        "weight",
+        "epochs",
+        "run",
+    ]
     return _markdown([*head, *columns], rows)
 
 
@@ -271,14 +280,31 @@ def chosen_adversary(record: dict[str, Any]) -> dict[str, Any]:
     return (far[0] if far else farthest)["test"]
 
 
-def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> list[str]:
-    records = [
-        record
-        for record in results["adversaries"]
-        if (record["job"]["data"], record["job"]["encoder"], record["kind"]) == (data, encoder, kind)
+FEWEST_SEEDS = 3
+
+
+def sound_searches(results: Results, data: str, encoder: str, kind: str) -> dict[int, dict[str, Any]]:
+    """The searches that a claim may rest on, by seed: each of one base, at least three of them."""
+    found = {
+        search["job"]["seed"]: search
+        for search in _searches(results, data, encoder, kind)
+        if len({each.get("base") for each in search["adversaries"]}) == 1 and "base" in search["adversaries"][0]
+    }
+    return found if len(found) >= FEWEST_SEEDS else {}
+
+
+def _searches(results: Results, data: str, encoder: str, kind: str) -> list[dict[str, Any]]:
+    return [
+        search
+        for search in results["adversaries"]
+        if (search["job"]["data"], search["job"]["encoder"], search["kind"]) == (data, encoder, kind)
     ]
+
+
+def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> list[str]:
+    records = _searches(results, data, encoder, kind)
     if not records:
-        return ["–"] * 9
+        return ["–"] * 10
     tests = [chosen_adversary(record) for record in records]
     bases = sorted({each["test"]["base_accuracy"] for record in records for each in record["adversaries"]})
     keys = ("jensen_shannon", "accuracy", "base_accuracy", "prediction_distance")
@@ -289,6 +315,7 @@ def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> li
     return [
         f"{tests[0]['n_documents']:,}", str(len(records)), _of_seeds(apart), _of_seeds(right), _of_seeds(change, "+"),
         ", ".join(f"{each:.3f}" for each in bases), f"{np.mean(moved):.2f}", weights, epochs,
+        records[0].get("run", "first"),
     ]  # fmt: skip
 
 

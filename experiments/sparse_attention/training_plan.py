@@ -14,6 +14,7 @@ ATTENTION_SPEEDS = (1.0, 10.0)
 # epochs at most, and without improvement: an epoch has 199, 36 and 538 steps
 EPOCHS = {"sst": (60, 6), "20news": (100, 15), "imdb": (12, 3)}
 TRIED_ON = {"imdb": "sst"}  # whose choice another set takes over
+DIVERGENCE_WEIGHTS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # of an adversary's loss, tried by bisection
 Rates = tuple[float, float]
 
 

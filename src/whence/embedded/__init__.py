@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import nn
@@ -81,6 +81,12 @@ def probes_folder(name: str = "sentiment", kind: str = "input") -> Path:
 def shapley_folder(name: str = "sentiment") -> Path:
     """Where the Shapley probes of an embedded model are; `whence.ShapleyProbes.load` reads them."""
     return Path(__file__).parent / name / "shapley"
+
+
+def board_findings(name: str) -> dict[str, Any]:
+    """What a board of an embedded model found of each method; `experiments/scoreboard/write_embedded.py` wrote it."""
+    found: dict[str, Any] = json.loads((files(__name__) / name / "board.json").read_text(encoding="utf-8"))
+    return found
 
 
 def reviews() -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.explanation import Explanation
-from whence.render.belief import Belief, adding_up, other_methods, sampling
+from whence.render.belief import Belief, adding_up, embedded_board_says, other_methods, sampling
 from whence.render.consensus import consensus_of
 from whence.render.responses import Kind, response_parts
 from whence.render.rows import Piece
@@ -33,7 +33,7 @@ def answer_data(
     """For each run its sentence, belief and scale; and, of several methods, their consensus at every step.
 
     `tables` are the scores of all pieces, `steps` the index of each method's layer at each step, and `taus` the rank
-    correlations of every two methods at the first; `judged` is what a board found.
+    correlations of every two methods at the first; `judged` is what a board found, in place of an embedded model's own.
     """
     own = sorted(
         (index for index, piece in enumerate(words) if piece.word is not None),
@@ -52,7 +52,7 @@ def answer_data(
         beliefs = [
             sampling(explanation, words, sentence.reasons),
             adding_up(explanation),
-            judged.get((explanation.model.id, explanation.method)),
+            judged.get((explanation.model.id, explanation.method)) or embedded_board_says(explanation),
         ]
         if number in told and len(told) > 1:
             others = between[number, [other for other in told if other != number]]

@@ -7,8 +7,9 @@
   zero. Weak below 2, strong from 4 on, fair between.
 - *Adding up*, where a method promises that its scores do: the share of the whole that is missing. Strong up to a
   twentieth, weak above a fifth, fair between.
-- *A board*, where one of this model is at hand: weak if the method is not surely better than random scores there, or
-  does not depend on the model; else, if none is surely more faithful, the board's own strength of evidence; else fair.
+- *A board*, where one of this model is at hand, and an embedded model comes with one: weak if the method is not surely
+  better than random scores there, or does not depend on the model; else, if none is surely more faithful, the board's
+  own strength of evidence; else fair.
 
 What cannot be told is not told; where nothing can, that is said.
 """
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from whence.embedded import NAMES, board_findings
 from whence.explanation import Explanation
 from whence.render.sentence import Reasons, first_layer
 from whence.render.visible import shortened
@@ -145,20 +147,45 @@ def board_says(board: Scoreboard | None) -> dict[tuple[str, str], Belief]:
     from whence.scoreboard.controls import RANDOM
 
     verdict, ranking = board.verdict, board.ranking()
-    about = f"a board of this model, on {board.n_texts} text{'s' if board.n_texts != 1 else ''}:"
     ranked = {each.name for each in ranking.standings}
+    about = f"{board.n_texts} text{'s' if board.n_texts != 1 else ''}"
     found: dict[tuple[str, str], Belief] = {}
     for entry in board.entries:
         name = entry.name
-        word: Strength = "fair"
-        said = "better than random scores, but others are surely more faithful"
         if name == RANDOM or name not in ranked:
             continue
-        if name in board.flagged:
-            word, said = "weak", "this method says the same of a model with random weights"
-        elif name in verdict.believe:
-            word, said = verdict.strength, "no method is surely more faithful"
-        elif RANDOM in ranked and not ranking.surely_better(name, RANDOM):
-            word, said = "weak", "this method is not surely better than random scores"
-        found[board.model.id, name] = Belief("a board", word, f"{about} {said}")
+        found[board.model.id, name] = _judged(
+            about,
+            ignores_model=name in board.flagged,
+            believed=verdict.strength if name in verdict.believe else None,
+            beats_random=RANDOM not in ranked or ranking.surely_better(name, RANDOM),
+        )
     return found
+
+
+def embedded_board_says(explanation: Explanation) -> Belief | None:
+    """What the board that comes with an embedded model found of the method."""
+    if explanation.model.embedded not in NAMES:  # a record from elsewhere may say anything, and is never a path
+        return None
+    board = board_findings(explanation.model.embedded)
+    name = explanation.method
+    if name not in board["judged"]:
+        return None
+    return _judged(
+        f"{board['n_texts']} texts of {board['data']}",
+        ignores_model=name in board["flagged"],
+        believed=board["strength"] if name in board["believe"] else None,
+        beats_random=name not in board["no_better_than_random"],
+    )
+
+
+def _judged(texts: str, *, ignores_model: bool, believed: Strength | None, beats_random: bool) -> Belief:
+    word: Strength = "fair"
+    said = "better than random scores, but others are surely more faithful"
+    if ignores_model:
+        word, said = "weak", "this method says the same of a model with random weights"
+    elif believed is not None:
+        word, said = believed, "no method is surely more faithful"
+    elif not beats_random:
+        word, said = "weak", "this method is not surely better than random scores"
+    return Belief("a board", word, f"with this model, on {texts}: {said}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
@@ -40,8 +42,9 @@ def rule_words(citations: Citations) -> str:
     if all(sentence.cited is None for sentence in citations.sentences):
         return "This method does not tell whether a sentence rests on any source: the first of its ranking are shown."
     return (
-        f"A source is cited if its interval (95 %, for all sources at once) lies above {citations.least:.2f}; "
-        "where there is no such source, the sentence rests on none of them."
+        f"A source is cited if its interval (95 %, for all sources at once) lies above {citations.least:.2f}, that is, "
+        f"if it makes the odds of the sentence at least {math.exp(citations.least):.0f} times as large; where there is "
+        "no such source, the sentence rests on none of them."
     )
 
 

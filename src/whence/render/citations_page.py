@@ -6,11 +6,17 @@ from typing import Any
 
 from whence.citing.citations import Citations
 from whence.render.citations import rule_words
+from whence.render.glossary import words_for
 from whence.render.shell import finite, shell
 from whence.render.visible import visible
 from whence.render.wording import cost_words, model_words, options_words, running
 
 SCHEMA = "whence.citations_page/1"
+_INTERVAL = (
+    "where the score would lie in 95 of 100 cases if other sets of sources had been tried; it is exact where all of "
+    "them were"
+)
+_SCORE = "what a source adds to a sentence of the answer, above zero; below zero it makes the sentence less likely"
 
 
 def citations_page(citations: Citations) -> str:
@@ -52,6 +58,7 @@ def page_data(citations: Citations) -> dict[str, Any]:
             ["cost", f"{cost_words(citations.cost)}, seed {citations.seed}"],
             ["answer", "written by the model" if citations.written else "given"],
         ],
+        "glossary": {**words_for("odds"), "interval": _INTERVAL, "score": _SCORE},
     }
 
 

@@ -18,6 +18,7 @@ GLOSSARY = {
         f"than {MISSING[0]:.0%} is missing, weak above {MISSING[1]:.0%}"
     ),
     "attention": "weights by which a model lets each token look at the others; they can be read off it",
+    "AUC": "the area under a curve: here the mean of what the model says, over all shares of words hidden or shown",
     "AUPRC": "how well the scores find the words that people marked: 1 is perfect, the share of marked words is chance",
     "baseline": "what stands in for a word that is taken away",
     "block": "one of the steps, all built alike, in which a model works on a text; each hands its states to the next",
@@ -51,6 +52,7 @@ GLOSSARY = {
     "measures": "methods that say how much each token matters to the decision; attention is held against them",
     "method": "a way to work out scores; methods measure different things, so they may differ",
     "no colour": f"a score of less than {CLEAR_SHARE:.0%} of full colour: next to nothing",
+    "odds": "how likely a thing is, divided by how unlikely: 1 at 50 %, 10 at 91 %, 100 at 99 %",
     "other methods": (
         "how alike the methods order the words, by size of score (Kendall’s τ-b): weak below "
         f"{ALIKE[0]:g}, strong from {ALIKE[1]:g} on, fair between; one step less where another method gives a named "

@@ -17,7 +17,7 @@ from whence.render.rows import MOST_ROWS, blanks_shown, token_label
 from whence.render.terminal import facts_view, warnings_view
 from whence.render.terminal_pictures import FOR, SHADES, fitted
 from whence.render.visible import visible
-from whence.render.wording import layer_words, model_words
+from whence.render.wording import layer_words, model_name, model_words
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -56,7 +56,7 @@ def lens_view(lens: Lens, *, everything: bool = False) -> RenderableType:
                 **_shares(lens),
                 "layers": Text(layer_words(lens.layers)),
                 "model": Text(model_words(lens.model)),
-                "head": Text(visible(f"of {lens.head}")),
+                "head": Text(visible(f"of {model_name(lens.head)}")),
             },
             style="dim",
         ),

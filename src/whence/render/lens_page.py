@@ -5,10 +5,12 @@ Drawn by the scripts in `pages/lens`, which only draw.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from whence.explanation import Layer, height
 from whence.render.glossary import words_for
-from whence.render.rows import blanks_shown, token_label
+from whence.render.rows import blanks_shown, token_label, unquoted
 from whence.render.shell import packed, shell
 from whence.render.visible import shortened, visible
 from whence.render.wording import layer_words, model_name, model_words, running
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 SCHEMA = "whence.lens_page/1"
 TITLE = "What the head reads at each layer"
 _LONGEST = 60  # characters of a token
+_LONGEST_RESPONSE = 300  # of those on top
 
 # what stands below the line: what is put on each layer, by what the model is for
 _OWN_HEADS = {
@@ -50,7 +53,11 @@ def page_data(lens: Lens) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "said": sentence(lens),
-        "sources": [running(source) for source in (lens.text, lens.pair) if source is not None],
+        "wrote": None if lens.response is None else _cut(running(lens.response.strip())),
+        "sources": [
+            running(source) for source in (lens.text, lens.pair) if source is not None and source != lens.response
+        ],
+        "followed": None if lens.written is None else lens.written.positions.start - 1,
         "tokens": {
             "label": [shortened(label, _LONGEST) for label in tokens],
             "special": [int(token.special) for token in lens.tokens],
@@ -71,6 +78,8 @@ def page_data(lens: Lens) -> dict[str, Any]:
 def sentence(lens: Lens) -> str:
     """From which layer on what the model says stands fast, in words; without an answer, what is to be seen."""
     answer = lens.answer
+    if lens.written is not None:
+        return _written(lens.written.settled, lens.layers)
     if answer is None:
         return f"What {visible(model_name(lens.head))} reads in each token, layer by layer."
     first = settled_at(answer)
@@ -81,6 +90,27 @@ def sentence(lens: Lens) -> str:
         return "Its head finds that likeliest at every layer looked at."
     below = said(answer.said[first - 1])
     return f"Its head finds that likeliest from layer {answer.layers[first]} on; just below it would say {below}."
+
+
+def _written(settled: Sequence[Layer | None], layers: Sequence[Layer]) -> str:
+    """How much of a response the highest layer would have written, and from where on."""
+    at = sorted((layer for layer in settled if layer is not None), key=height)
+    highest = layers[-1]
+    if len(settled) == 1:
+        return (
+            f"Its head finds that likeliest from layer {at[0]} on."
+            if at
+            else f"Not even layer {highest} would write it."
+        )
+    share = "all" if len(at) == len(settled) else str(len(at))
+    half = f"; half of these stay the likeliest from layer {at[(len(at) - 1) // 2]} on" if at else ""
+    return (
+        f"At layer {highest}, the highest looked at, its head would write {share} of these {len(settled)} tokens{half}."
+    )
+
+
+def _cut(response: str) -> str:
+    return response if len(response) <= _LONGEST_RESPONSE else f"{response[: _LONGEST_RESPONSE - 1]}…"
 
 
 def settled_at(answer: LensAnswer) -> int | None:
@@ -94,9 +124,8 @@ def settled_at(answer: LensAnswer) -> int | None:
 
 
 def said(label: str) -> str:
-    """An answer as it is read: of a token without the quotes that show its space."""
-    quoted = len(label) > 2 and label[0] == label[-1] == '"'
-    return shortened(blanks_shown(label[1:-1] if quoted else label), _LONGEST)
+    """An answer as it is read."""
+    return shortened(unquoted(label), _LONGEST)
 
 
 def lens_data(lens: Lens) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from whence.corpus.overview import LEAST_TEXTS, DrivingWord, Facet, ListedText, Overview
+from whence.render.glossary import words_for
 from whence.render.page import page
 from whence.render.shell import finite, shell
 from whence.render.visible import shortened, visible
@@ -84,6 +85,7 @@ def page_data(found: Overview, texts: str | None = None) -> dict[str, Any]:
             {"name": visible(name), "values": [_facet(each) for each in some]} for name, some in found.facets.items()
         ],
         "meaning": visible(meaning.sentence),
+        "glossary": words_for("score", "layer", "interval", "probability", "method", "τ", "token"),
         "layer": str(found.layer),
         "texts": texts,
         "facts": [

@@ -23,7 +23,7 @@ from whence.render.belief import Belief, board_says
 from whence.render.glossary import words_for
 from whence.render.lens_page import lens_data
 from whence.render.responses import response_parts
-from whence.render.rows import Piece, pieces_of, score_table
+from whence.render.rows import Piece, pieces_of, score_table, unquoted
 from whence.render.segments import Place, answer_place, segment_names, tag_place
 from whence.render.sentence import first_layer
 from whence.render.shell import finite, packed, shell
@@ -198,7 +198,7 @@ class _Text:
                 "special": [int(words[index].special) for index in several],
             },
             "response": _response(self.shown),
-            "prediction": _prediction(self.shown.prediction),
+            "prediction": _prediction(self.shown.prediction, self.shown.model.task),
             "runs": [
                 {**_run(explanation, method, table[:, several], [words[index] for index in several]), **answer}
                 for explanation, method, table, answer in zip(
@@ -302,13 +302,16 @@ def _correlations(
     return np.array(found)
 
 
-def _prediction(prediction: Prediction) -> dict[str, Any]:
+def _prediction(prediction: Prediction, task: str) -> dict[str, Any]:
     chances = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
+    plain = {label: unquoted(label) for label in prediction.probabilities}
+    if task not in ("causal_lm", "masked_lm") or len(set(plain.values())) < len(plain):
+        plain = {label: label for label in plain}  # of tokens that differ by a space alone both keep their quotes
     return {
         "label": shortened(prediction.label, 300),
         "probability": finite(prediction.probability),
         "probabilities": [
-            [shortened(label, 80), finite(chance), label == prediction.label] for label, chance in chances
+            [shortened(plain[label], 80), finite(chance), label == prediction.label] for label, chance in chances
         ],
     }
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40
 _UNKNOWN = ("[UNK]", "<unk>", "<|unk|>")
-_MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n", "ĉ": "\t"})  # how tokenizers write what cannot be seen
+MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n", "ĉ": "\t"})  # how tokenizers write what cannot be seen
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def token_label(tokens: Sequence[Token], position: int, text: str, pair: str | N
     token = tokens[position]
     piece = (text if token.segment == 0 else pair or "")[token.start : token.end]
     if not piece:  # the tokenizer added it
-        return visible(token.text) if token.special else blanks_shown(token.text.translate(_MARKS))
+        return visible(token.text) if token.special else blanks_shown(token.text.translate(MARKS))
     before = tokens[position - 1] if position else None
     goes_on = (
         before is not None and token.word is not None and (before.segment, before.word) == (token.segment, token.word)
@@ -153,6 +153,16 @@ def token_label(tokens: Sequence[Token], position: int, text: str, pair: str | N
 def blanks_shown(text: str) -> str:
     """Made safe to show; blanks around a text are left out, a text of blanks is not."""
     return visible(text.strip(" ")) or "␣" * len(text)
+
+
+def unquoted(label: str) -> str:
+    """What a language model says, as it is read: without the quotes that show a token's space.
+
+    >>> unquoted('" Paris"'), unquoted('"')
+    ('Paris', '"')
+    """
+    quoted = len(label) > 2 and label[0] == label[-1] == '"'
+    return blanks_shown(label[1:-1] if quoted else label)
 
 
 def _unknown(tokens: Iterable[Token]) -> str:

@@ -25,7 +25,7 @@ MOST_DISPUTED = 8  # texts listed
 MOST_TEXTS = 500  # in the page of texts: more would not open quickly
 _LONGEST = 280  # characters of a text in the list
 _GLOSSARY = (
-    "AUPRC", "control", "faithfulness", "game", "Holm", "interval", "layer", "LDS", "passes", "random",
+    "AUC", "AUPRC", "control", "faithfulness", "game", "Holm", "interval", "layer", "LDS", "passes", "random",
     "single_effects", "token", "τ",
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from whence.explanation import Explanation
+from whence.render.rows import unquoted
 from whence.render.visible import shortened
 
 _NAMES = {
@@ -54,9 +55,21 @@ def target_words(explanation: Explanation) -> str:
     for place in (tag_place(explanation), answer_place(explanation)):
         if place is not None:
             source = explanation.text if place.segment == 0 else explanation.pair or ""
-            words = shortened(source[place.start : place.end].strip(), _LONGEST)
-            return f"“{words}”" if place.says == "answer" else f"{place.says} for “{words}”"
-    return shortened(explanation.target.description, _LONGEST)
+            words = source[place.start : place.end].strip()
+            if place.says == "answer":
+                return f"“{shortened(words, _LONGEST)}”"
+            return f"{place.says} for “{shortened(word_at(explanation, place) or words, _LONGEST)}”"
+    said = explanation.target.description
+    names_token = explanation.model.task in ("causal_lm", "masked_lm")
+    return shortened(unquoted(said) if names_token else said, _LONGEST)
+
+
+def word_at(explanation: Explanation, place: Place) -> str | None:
+    """The word that holds a place within it, as it was written."""
+    for word in explanation.words():
+        if word.segment == place.segment and word.start <= place.start and place.end <= word.end:
+            return word.text
+    return None
 
 
 def _place(explanation: Explanation, first: int, last: int, says: str) -> Place | None:

@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from whence.explanation import Explanation, Meaning
+from whence.render.rows import unquoted
+from whence.render.segments import tag_place, word_at
 from whence.render.visible import shortened
 
 if TYPE_CHECKING:
@@ -249,7 +251,8 @@ def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
 def _beginning(explanation: Explanation, part: str | None) -> tuple[list[Part], _Wording]:
     """What the model says, and how the sentence goes on."""
     prediction, target, task = explanation.prediction, explanation.target, explanation.model.task
-    label = shortened(prediction.label, _LONGEST_LABEL)
+    names_token = task in ("causal_lm", "masked_lm")
+    label = shortened(unquoted(prediction.label) if names_token else prediction.label, _LONGEST_LABEL)
     if explanation.response is not None:
         asked = part or (target.description if target.description != prediction.label else None)
         if asked is None:
@@ -261,7 +264,7 @@ def _beginning(explanation: Explanation, part: str | None) -> tuple[list[Part], 
     if tagged:
         chance = percent(target.value) if target.scale == "probability" else None
         tag: Part = ("said", shortened(tagged["tag"], _LONGEST_LABEL))
-        token: Part = ("said", shortened(tagged["token"], _LONGEST_WORD))
+        token: Part = ("said", shortened(_word_of(explanation, tagged["token"]), _LONGEST_WORD))
         return [token, ("plain", " is tagged "), tag, *_in_brackets(chance)], _DECISION
     chance = None if prediction.probability is None else percent(prediction.probability)
     before = {
@@ -275,9 +278,16 @@ def _beginning(explanation: Explanation, part: str | None) -> tuple[list[Part], 
     said: Part = ("said", label if before or not predicted else _capital(label))
     if predicted:
         return [("plain", before), said, *_in_brackets(chance)], _NUMBER if chance is None else _DECISION
-    asked = shortened(target.description, _LONGEST_LABEL)
+    asked = shortened(unquoted(target.description) if names_token else target.description, _LONGEST_LABEL)
     says: Part = ("plain", before or "The model says ")
     return [says, said, *_in_brackets(chance), ("plain", ". What there is for "), ("said", asked)], _ASKED
+
+
+def _word_of(explanation: Explanation, token: str) -> str:
+    """The word that holds the token whose tag is explained, as it was written."""
+    place = tag_place(explanation)
+    word = None if place is None else word_at(explanation, place)
+    return word if word is not None and token in word else token
 
 
 def _in_brackets(chance: str | None) -> list[Part]:

@@ -31,7 +31,7 @@ def visible(text: str) -> str:
     Letters of any script, combining marks and emoji stay as they are.
 
     >>> visible("two\\nlines, \\x1b[31mred, a\\u202etrap")
-    'two␤lines, ␛[31mred, a⟨U+202E⟩trap'
+    'two↵lines, ␛[31mred, a⟨U+202E⟩trap'
     """
     return str(_UNSEEN.sub(_symbol, text))
 
@@ -62,7 +62,7 @@ def _symbol(match: regex.Match[str]) -> str:
         return found
     code = ord(found)
     if found == "\n":
-        return "␤"
+        return "↵"
     if code < 0x20:
         return chr(0x2400 + code)
     return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from whence.explanation import Cost, Layer, Meaning, ModelRecord
+from whence.render.rows import MARKS
 from whence.render.visible import shortened, unseen, visible
 
 _LONGEST_OPTION = 400
@@ -24,9 +25,20 @@ def cost_words(cost: Cost) -> str:
 
 
 def options_words(options: Mapping[str, Any]) -> str:
+    """Options as they are given; a folder goes by its name, and a token without its tokenizer's marks."""
     return ", ".join(
-        f"{visible(name)}={shortened(model_name(str(value)), _LONGEST_OPTION)}" for name, value in options.items()
+        f"{visible(name)}={shortened(_value(str(value)), _LONGEST_OPTION)}" for name, value in options.items()
     )
+
+
+def _value(value: str) -> str:
+    """One option's.
+
+    >>> _value("Ġthe"), _value("/home/someone/probes")
+    ('" the"', 'probes')
+    """
+    written = value.translate(MARKS)
+    return model_name(value) if written == value else f'"{written}"'
 
 
 def model_name(name: str) -> str:

@@ -1,12 +1,13 @@
 // The answer, and of the sentence that is pointed at what it rests on: a ranking, and the documents coloured by it.
 
+const FAINT = 0.1; // of the strongest: what is next to nothing has no colour
 const FIRST = 5; // sources listed before one asks for more
 let pinned = null;
 let shown = 0;
 let everything = false;
 
 byId("question").textContent = data.question;
-byId("rule").textContent = data.rule;
+byId("rule").replaceChildren(...explained(data.rule));
 drawMade(data.facts);
 byId("warnings").hidden = !data.warnings.length;
 byId("warnings").replaceChildren(...data.warnings.map((warning) => node("li", {}, warning)));
@@ -60,7 +61,8 @@ function scale(score, low, high, ends, marked) {
 function line([source, score, low, high], sentence, ends) {
   const told = sentence.cited !== null;
   const cited = sentence.shown.includes(source);
-  const range = low === null || high === null ? "" : ` (${decimals(low)} to ${decimals(high)})`;
+  const between = low === high ? "exact" : `${decimals(low)} to ${decimals(high)}`;
+  const range = low === null || high === null ? "" : ` (${between})`;
   return node(
     "li",
     { class: cited ? null : "rest" },
@@ -91,7 +93,8 @@ function show(number) {
   byId("more").textContent = everything ? "Fewer" : `All ${plural(sentence.ranked.length, "source")}`;
   const largest = Math.max(...sentence.ranked.map((row) => Math.abs(row[1])), 1e-9);
   for (const [source, score] of sentence.ranked) {
-    spans[source].style.setProperty("--share", (Math.abs(score) / largest).toFixed(3));
+    const share = Math.abs(score) / largest;
+    spans[source].style.setProperty("--share", share < FAINT ? "0" : share.toFixed(3));
     spans[source].style.setProperty("--hue", score < 0 ? "var(--against)" : "var(--for)");
     spans[source].classList.toggle("cited", told && sentence.cited.includes(source));
   }

@@ -1,8 +1,12 @@
 // The page as a whole.
 
 function drawSaid() {
-  byId("eyebrow").hidden = !answer;
-  if (answer) {
+  byId("eyebrow").hidden = !answer && data.wrote === null;
+  if (data.wrote !== null) {
+    byId("eyebrow").textContent = "The model wrote";
+    byId("answer").replaceChildren(node("bdi", {}, data.wrote));
+    byId("settled").replaceChildren(...explained(data.said));
+  } else if (answer) {
     const chance = node("span", { class: "chance" }, percent(answer.probability));
     byId("answer").replaceChildren(node("bdi", {}, answer.label), " ", chance);
     byId("settled").replaceChildren(...explained(data.said));

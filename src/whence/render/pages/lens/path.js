@@ -69,13 +69,14 @@ function drawPath(followed) {
 
 /** The choices: the answer first, then every token that is sought somewhere. */
 function listPaths() {
-  const choices = answer ? [node("option", { value: "answer" }, `the model’s answer: ${answer.label}`)] : [];
+  const choices = answer ? [node("option", { value: "answer" }, `the answer: ${answer.label}`)] : [];
   const last = data.tokens.label.length - (opened.nextToken ? 1 : 0);
   for (let position = 0; position < Math.min(last, MOST_LINES); position += 1) {
     const label = data.tokens.label[opened.nextToken ? position + 1 : position];
     choices.push(node("option", { value: position }, `${position + 1}  ${label}`));
   }
   byId("follow").append(...choices);
+  if (data.followed !== null && data.followed < MOST_LINES) byId("follow").value = String(data.followed);
   byId("path").hidden = !choices.length;
   if (!choices.length) return;
   byId("follow").addEventListener("change", (event) => drawPath(event.target.value));

@@ -84,6 +84,8 @@ async function ask(everything) {
     );
     if (!soon.length && !aboutResponse()) await sayPrediction(question, signal);
     if (turn !== live.turn) return;
+    if (!soon.length && live.asked?.model !== question.model) document.querySelector(".layout").hidden = true;
+    for (const id of ["export-page", "export-json"]) byId(id).disabled = !soon.length;
     live.asked = question;
     live.found = new Map(soon.map((method, at) => [method, found[at]]));
     if (soon.length) {

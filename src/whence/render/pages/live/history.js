@@ -69,9 +69,10 @@ function drawVersions() {
     [...words].sort((a, b) => Math.abs(b.score) - Math.abs(a.score)).slice(0, MOST_WORDS),
   );
   const cell = (words) => node("td", {}, node("bdi", {}, words));
+  const most = largest(strongest.map(({ score }) => Math.abs(score)));
   const scoreOf = (words, word) => {
     const same = words.filter((each) => each.word === word);
-    return same.length ? same.map(({ score }) => number(score, Math.abs(score), true)).join(", ") : "–";
+    return same.length ? same.map(({ score }) => number(score, most, true)).join(", ") : "–";
   };
   fillTable(
     byId("version-table"),

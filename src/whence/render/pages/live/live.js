@@ -117,6 +117,7 @@ function beginLive() {
   });
   listenToChanges();
   window.addEventListener("pagehide", cancelJobs);
+  byId("choices").open = window.matchMedia("(min-width: 40rem)").matches; // on a phone the answer comes first
   byId("asked-text").value = data.example;
   byId("asked-text").focus();
   ask(false);

@@ -25,4 +25,8 @@ const post = (path, body, signal) =>
 
 const postForJson = async (path, body, signal) => (await post(path, body, signal)).json();
 
-const saidOf = ({ label, probability }) => (probability === null ? label : `${label} (${percent(probability)})`);
+/** A token comes in quotes where it has a blank before it; it is read without. */
+const unquoted = (label) => (/^".+"$/s.test(label) && label.slice(1, -1).trim() ? label.slice(1, -1).trim() : label);
+
+const saidOf = ({ label, probability }) =>
+  probability === null ? label : `${unquoted(label)} (${percent(probability)})`;

@@ -116,12 +116,13 @@ function drawWords(id, classes) {
 
 function chooseWords() {
   const which = byId("which").value;
-  drawWords("words", data[which]);
-  byId("words-note").textContent =
+  drawWords("driving-words", data[which]);
+  const note =
     (which === "decisive"
       ? `${data.decisive.length ? "Words" : "There are no words"} of at least ${data.leastTexts} texts whose mean score is surely above zero, by the lower end of their interval.`
       : "Words whose scores add up to most over all texts: often there, if not always strong.") +
-    ` Mean score over texts at layer ${data.layer}, with its 95 % interval. A score is ${data.meaning}. Below, the text in which it is highest.`;
+    ` Mean score over texts at ${layerPhrase(data.layer)}, with its 95 % interval. A score is ${data.meaning}. Below, the text in which it is highest.`;
+  byId("words-note").replaceChildren(...explained(note));
 }
 
 function textItem(each, more) {
@@ -201,6 +202,7 @@ if (data.facets.length) {
   chooseFacet();
 }
 drawTrouble();
+for (const note of document.querySelectorAll("p.aside.explains")) note.replaceChildren(...explained(note.textContent));
 const leftOut = data.texts
   ? "Texts that are named here are linked to a page that shows their words; all others are in the tables of the run."
   : "Texts are left out of this page but for those named; all are in the tables of the run.";

@@ -6,6 +6,9 @@ const JUMPS = 10; // of the strongest, one after the other, and around
 /** Whether the text is read with a map of it. */
 const isLong = () => text.entry.sentences !== null;
 
+/** Whether some of it may be out of sight: a long text, or a prompt in few units, such as turns, that is higher than its box. */
+const isScrolled = () => isLong() || byId("sources").scrollHeight > byId("sources").clientHeight;
+
 /** The marks, the strongest first; those without a score are left out. */
 function strongestMarks() {
   const row = tables[chosenRun()][layerNow(chosenRun())];
@@ -33,6 +36,7 @@ function drawMinimap() {
   const [box, small] = [byId("sources"), byId("minimap")];
   const whole = box.scrollHeight;
   small.hidden = !isLong() || whole <= box.clientHeight;
+  byId("jump").hidden = !isScrolled();
   for (const [name, value] of [
     ["tabindex", "0"],
     ["role", "region"],

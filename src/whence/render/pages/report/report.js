@@ -93,7 +93,11 @@ function shownNow() {
   const mine = runsInSight();
   const runs = mine.map((at) => text.runs[at]);
   const rows = every.flatMap((piece, row) => (isShown(piece) ? [row] : []));
-  if (isByScore(runs)) rows.sort((a, b) => tables[mine[0]][0][b] - tables[mine[0]][0][a]);
+  if (isByScore(runs)) {
+    const [scores] = tables[mine[0]];
+    const place = isLong() ? (row) => Math.abs(scores[row]) : (row) => scores[row]; // few of many are in sight at once
+    rows.sort((a, b) => place(b) - place(a));
+  }
   return {
     runs,
     pieces: rows.map((row) => every[row]),
@@ -121,7 +125,6 @@ function showLayer() {
   drawBelief(run);
   drawComparison();
   drawPairs(run, layer);
-  byId("jump").hidden = !text.entry.response && !isLong();
   drawMinimap();
   drawSentences(run, row);
   drawLegend(run, layer, full, row, every, kindNow());
@@ -328,7 +331,7 @@ const SHORTCUTS = {
   w: () => setUnit(state.unit === "words" ? "tokens" : "words"),
   s: () => setSpecials(!state.specials),
   n: () => setNormalise(state.normalise === "method" ? "layer" : "method"),
-  g: () => (text.entry.response || isLong()) && jumpToStrongest(),
+  g: () => isScrolled() && jumpToStrongest(),
   "/": () => several && byId("search").focus(),
   "?": () => byId("help").showModal(),
 };

@@ -5,6 +5,9 @@ const believed = new Set(data.believe);
 const layerOf = (entry) => (entry.layer === "embeddings" ? "" : ` · layer ${entry.layer}`);
 const rankOf = ([first, last]) => (first === 0 ? "–" : first === last ? `${first}` : `${first}–${last}`);
 const inOrder = () => data.rankings[HEADLINE].map(({ entry }) => data.entries[entry]);
+/** A name that is broken behind an underscore, where it must be. */
+const breakable = (name) => name.split(/(?<=_)/).flatMap((part, at) => (at ? [node("wbr"), part] : [part]));
+const rowName = (name) => node("span", {}, ...breakable(name));
 
 /** How an entry is drawn: believed, one of the rest, a control, or flagged. */
 function classOf(entry) {

@@ -41,7 +41,7 @@ function drawStages() {
     byId("stages"),
     [...data.stages, "so it"],
     rows.map((entry) => [
-      entry.name,
+      rowName(entry.name),
       ...entry.randomised.map(tauCell),
       node("td", { class: entry.flagged ? "flag" : "aside" }, said(entry)),
     ]),
@@ -56,7 +56,10 @@ function drawCorrelations() {
   fillTable(
     byId("correlations"),
     order.map((column) => node("span", {}, data.entries[column].name)),
-    order.map((row) => [data.entries[row].name, ...order.map((column) => tauCell(data.correlations[row][column]))]),
+    order.map((row) => [
+      rowName(data.entries[row].name),
+      ...order.map((column) => tauCell(data.correlations[row][column])),
+    ]),
   );
 }
 
@@ -80,7 +83,7 @@ function drawNumbers() {
       return node("td", { title: `95 %: ${low} to ${high}` }, mean);
     });
     const memory = entry.memory === null ? "–" : decimals(entry.memory / 1e6, 0);
-    return [entry.name + layerOf(entry), ...cells, node("td", {}, memory)];
+    return [rowName(entry.name + layerOf(entry)), ...cells, node("td", {}, memory)];
   });
   fillTable(byId("numbers"), [...columns.map(({ head }) => head), "peak memory, MB"], rows);
 }
@@ -135,7 +138,7 @@ function drawMeans(id, metrics, by, heads = {}) {
   fillTable(
     byId(id),
     shown.map((name) => node("span", { title: data.metrics[name].sentence }, heads[name] ?? data.metrics[name].title)),
-    rows.map((entry) => [entry.name + layerOf(entry), ...shown.map((name) => cell(entry, name))]),
+    rows.map((entry) => [rowName(entry.name + layerOf(entry)), ...shown.map((name) => cell(entry, name))]),
   );
   return true;
 }

@@ -26,7 +26,7 @@ function drawRanking(metric) {
     if (best !== null) bar.append(shape("line", { class: "best", x1: across(best), x2: across(best), y1: 0, y2: 10 }));
     bar.append(shape("line", { class: `span ${classOf(entry)}`, x1: across(from), x2: across(to), y1: 5, y2: 5 }));
     bar.append(shape("line", { class: `mean ${classOf(entry)}`, x1: across(mean), x2: across(mean), y1: 1, y2: 9 }));
-    const name = node("button", { type: "button", class: "name", title: entry.meaning }, entry.name);
+    const name = node("button", { type: "button", class: "name", title: entry.meaning }, ...breakable(entry.name));
     name.addEventListener("click", () => showGamesOf(entry));
     const sign = entry.signed ? ["±", "the sign of a score says for or against"] : ["+", "scores have sizes only"];
     const marks = [node("span", { class: "aside sign", title: sign[1] }, sign[0])];
