@@ -11,10 +11,10 @@ default, inseq's occlusion, which leaves out the sign) gets the first tokens of 
 integrated gradients also leads through the response's own earlier tokens, which whence leaves as they are, so that only
 the first token's scores are the same number; whence's seconds are of the whole response in every row. Packages that are
 not installed are left out, with the reason. Every row says what the load of the machine was when its method began
-(after another method, that one's too), and whether it stayed from an earlier run. Before whence is timed it explains a short prompt: it compares a model's
-gradients with differences once, when it first meets the model. Where whence can also explain the response as a whole
-(`each_token=False`), that is held to the sum of what the others say of its tokens, for which they have no faster way:
-their seconds are those of the same run.
+(after another method, that one's too), and whether it stayed from an earlier run. Before whence is timed it explains a
+short prompt: it compares a model's gradients with differences once, when it first meets the model. Where whence can
+also explain the response as a whole (`each_token=False`), that is held to the sum of what the others say of its tokens,
+for which they have no faster way: their seconds are those of the same run.
 """
 
 from __future__ import annotations
