@@ -106,6 +106,7 @@ def main() -> None:
 
 def write(options: argparse.Namespace, rows: list[dict[str, Any]], left_out: dict[str, str]) -> None:
     names = ("torch", "transformers", *options.packages)
+    known = json.loads(options.out.read_text())["versions"] if options.out.exists() else {}  # of rows that stay
     report = {
         "rows": rows,
         "left_out": left_out,
@@ -116,7 +117,7 @@ def write(options: argparse.Namespace, rows: list[dict[str, Any]], left_out: dic
             "most_seconds": options.most_seconds,
         },
         "hardware": hardware(options),
-        "versions": {name: version(name) for name in names if name not in left_out},
+        "versions": known | {name: version(name) for name in names if name not in left_out},
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")

@@ -11,10 +11,10 @@ default, inseq's occlusion, which leaves out the sign) gets the first tokens of 
 integrated gradients also leads through the response's own earlier tokens, which whence leaves as they are, so that only
 the first token's scores are the same number; whence's seconds are of the whole response in every row. Packages that are
 not installed are left out, with the reason. Every row says what the load of the machine was when its method began
-(after another method, that one's too). Before whence is timed it explains a short prompt: it compares a model's
-gradients with differences once, when it first meets the model. Where whence can also explain the response as a whole
-(`each_token=False`), that is held to the sum of what the others say of its tokens, for which they have no faster way:
-their seconds are those of the same run.
+(after another method, that one's too), and whether it stayed from an earlier run. Before whence is timed it explains a
+short prompt: it compares a model's gradients with differences once, when it first meets the model. Where whence can
+also explain the response as a whole (`each_token=False`), that is held to the sum of what the others say of its tokens,
+for which they have no faster way: their seconds are those of the same run.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
     if options.out and options.out.exists():
         known = json.loads(options.out.read_text())["rows"]
         measured_now = {*options.contests, *map(as_a_whole, options.contests)}
-        rows = [row for row in known if row["method"] not in measured_now]
+        rows = [{**row, "earlier": True} for row in known if row["method"] not in measured_now]
     short = responding(model).encode_response(prompt[:12], response[:2])
     for method in options.contests:
         ours, *peers = CONTESTS[method]
@@ -125,13 +125,14 @@ def write(
     options: argparse.Namespace, rows: list[dict[str, Any]], left_out: dict[str, str], prompt: int, response: int
 ) -> None:
     names = ("torch", "transformers", "captum", "inseq", "whence")
+    known = json.loads(options.out.read_text())["versions"] if options.out.exists() else {}  # of rows that stay
     report = {
         "rows": rows,
         "left_out": left_out,
         "model": Path(options.model).name,
         "settings": {"prompt_tokens": prompt, "response_tokens": response},
         "hardware": f"{platform.machine()}, {options.threads} threads",
-        "versions": {name: version(name) for name in names if name not in left_out},
+        "versions": known | {name: version(name) for name in names if missing(name) is None},
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=1) + "\n")

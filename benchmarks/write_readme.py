@@ -170,7 +170,8 @@ for path in sorted((HERE / "results").glob("responses-*.json")):
         "|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row['method']} | {row['package']}, {row['setting']} | {row['tokens']} | {row['whence_seconds']:.1f} s "
+        f"| {row['method']} | {row['package']}, {row['setting']}{', earlier run' if row.get('earlier') else ''} "
+        f"| {row['tokens']} | {row['whence_seconds']:.1f} s "
         f"| {row['seconds']:.1f} s | **{row['ratio']:.1f}** | {row['apart']:.0e} |"
         for row in report["rows"]
     ]
