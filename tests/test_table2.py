@@ -17,8 +17,8 @@ from planted_truth import needs_both
 import whence
 from whence.learned.diffmask.erasure import KeptSets, smallest_kept_sets
 
-EXPERIMENTS = Path(__file__).parents[1] / "experiments"
-sys.path[:0] = [str(EXPERIMENTS / "diffmask"), str(EXPERIMENTS)]
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments" / "diffmask"))
 
 import page_table2
 import table2
@@ -128,7 +128,7 @@ def test_a_folder_serves_as_the_model(data: Path, tmp_path: Path, monkeypatch: p
 
 def test_the_page_shows_every_seed_and_says_which_intervals_cover_them() -> None:
     def row(f1: list[float]) -> dict[str, Any]:
-        seeds = {column: f1 for column in (*page_table2.COLUMNS, "constraint met")}
+        seeds = dict.fromkeys((*page_table2.COLUMNS, "constraint met"), f1)
         means = {name: float(np.mean(values)) for name, values in seeds.items()}
         ends = {name: [mean - 1, mean + 1] for name, mean in means.items()}
         return {**means, "confidence_intervals_95": ends, "each_seed": seeds, "settings": {"steps": 3}}

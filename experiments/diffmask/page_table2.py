@@ -46,7 +46,7 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 for number in (scored(own, name, column) for column in COLUMNS)
             ]
             without = ["–" if each is None else f"{each:.1f}" for each in not_empty(own, name)]
-            seeds = ", ".join(f"{each:.1f}" for each in row["each_seed"]["f1"])
+            seeds = ", ".join(f"{each:.1f}" for each in row.get("each_seed", {}).get("f1", [])) or "–"
             rows.append([name, *cells, seeds, f"{row['constraint met']:.1f}", *without])
         more = ["f1 by seed", "constraint met", "f1, optimum not empty", "optimality, optimum not empty"]
         lines += table(["", *COLUMNS, *more], rows)
@@ -71,7 +71,7 @@ def _over_seeds(own: Mapping[str, Any]) -> str:
     """Which intervals cover seeds too: those of which each seed's mean was recorded."""
     if len(own["seeds"]) == 1:
         return ", with one seed"
-    known = [column for column in COLUMNS if all(column in row["each_seed"] for row in own["rows"].values())]
+    known = [column for column in COLUMNS if all(column in row.get("each_seed", {}) for row in own["rows"].values())]
     return " and seeds" if len(known) == len(COLUMNS) else f" and, of {', '.join(known)}, seeds"
 
 
