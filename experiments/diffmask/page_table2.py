@@ -88,14 +88,15 @@ def _order(own: Mapping[str, Any]) -> list[str]:
         ours, rivals = BEST_STEP + ending, RIVAL + ending
         if not {ours, rivals} <= set(own["rows"]):
             continue
-        said = []
+        said, places = [], []
         for measure in ("f1", "optimality"):
             one, other = (scored(own, name, measure) for name in (ours, rivals))
             apart = "intervals overlap" if one.high >= other.low and other.high >= one.low else "intervals are disjoint"
-            first = "before" if one.value >= other.value else "behind"
-            said.append(f"{first} in {measure} ({one.value:.1f} against {other.value:.1f}, {apart})")
+            said.append(f"{measure} {one.value:.1f} against {other.value:.1f}, {apart}")
+            places.append("before" if one.value >= other.value else "behind")
+        order = f"{places[0]} in both" if len(set(places)) == 1 else f"{places[0]} in f1, {places[1]} in optimality"
         lines += passage(
-            f"{words}: DiffMask comes {' and '.join(said)} corrected REINFORCE; in the paper before in both."
+            f"{words}: DiffMask beside corrected REINFORCE ({'; '.join(said)}) comes {order}; in the paper before."
         )
     return lines
 
