@@ -5,6 +5,7 @@ python experiments/decoder_baselines/write_page.py
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -19,6 +20,9 @@ from page_writing import bullet, paragraph
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "decoder_baselines.md"
+arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+arguments.add_argument("--out", type=Path, default=PAGE)
+given = arguments.parse_args()
 TITLES = {
     "leave_one_out": "leave-one-out",
     "shapley": "Shapley values",
@@ -50,7 +54,8 @@ for method, title in TITLES.items():
         continue
     settings = ", ".join(f"{value} {key}" for key, value in board["settings"][method].items())
     lines += ["", f"## {title.capitalize()}{f' ({settings})' if settings else ''}", ""]
-    lines += ["| in a token's place | judged by deletion | judged by attention |", "|---|---|---|"]
+    n = f"(n = {board['n_prompts']})"
+    lines += [f"| in a token's place | judged by deletion {n} | judged by attention {n} |", "|---|---|---|"]
     for name in sorted(names, key=lambda each: -float(np.mean(faithfulness["delete"][each]))):
         cells = [str(mean_interval(np.array(faithfulness[way][name]))) for way in ("delete", "attention")]
         lines.append(f"| {CALLED[name.split(', ')[1]]} | {' | '.join(cells)} |")
@@ -85,4 +90,4 @@ lines += [
     *paragraph(f"""Few prompts, short ones, and one small model: the intervals say how little that settles. It took
     {board["seconds"]:,} seconds on a busy machine."""),
 ]
-PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+given.out.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -46,7 +46,7 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 for number in (scored(own, name, column) for column in COLUMNS)
             ]
             without = ["–" if each is None else f"{each:.1f}" for each in not_empty(own, name)]
-            seeds = ", ".join(f"{each:.1f}" for each in row["each_seed"]["f1"])
+            seeds = ", ".join(f"{each:.1f}" for each in row.get("each_seed", {}).get("f1", [])) or "–"
             rows.append([name, *cells, seeds, f"{row['constraint met']:.1f}", *without])
         more = ["f1 by seed", "constraint met", "f1, optimum not empty", "optimality, optimum not empty"]
         lines += table(["", *COLUMNS, *more], rows)
@@ -71,7 +71,7 @@ def _over_seeds(own: Mapping[str, Any]) -> str:
     """Which intervals cover seeds too: those of which each seed's mean was recorded."""
     if len(own["seeds"]) == 1:
         return ", with one seed"
-    known = [column for column in COLUMNS if all(column in row["each_seed"] for row in own["rows"].values())]
+    known = [column for column in COLUMNS if all(column in row.get("each_seed", {}) for row in own["rows"].values())]
     return " and seeds" if len(known) == len(COLUMNS) else f" and, of {', '.join(known)}, seeds"
 
 
@@ -88,14 +88,15 @@ def _order(own: Mapping[str, Any]) -> list[str]:
         ours, rivals = BEST_STEP + ending, RIVAL + ending
         if not {ours, rivals} <= set(own["rows"]):
             continue
-        said = []
+        said, places = [], []
         for measure in ("f1", "optimality"):
             one, other = (scored(own, name, measure) for name in (ours, rivals))
             apart = "intervals overlap" if one.high >= other.low and other.high >= one.low else "intervals are disjoint"
-            first = "before" if one.value >= other.value else "behind"
-            said.append(f"{first} in {measure} ({one.value:.1f} against {other.value:.1f}, {apart})")
+            said.append(f"{measure} {one.value:.1f} against {other.value:.1f}, {apart}")
+            places.append("before" if one.value >= other.value else "behind")
+        order = f"{places[0]} in both" if len(set(places)) == 1 else f"{places[0]} in f1, {places[1]} in optimality"
         lines += passage(
-            f"{words}: DiffMask comes {' and '.join(said)} corrected REINFORCE; in the paper before in both."
+            f"{words}: DiffMask beside corrected REINFORCE ({'; '.join(said)}) comes {order}; in the paper before."
         )
     return lines
 

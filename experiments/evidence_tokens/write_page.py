@@ -5,6 +5,7 @@ python experiments/evidence_tokens/write_page.py
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -21,6 +22,9 @@ from page_writing import paragraph
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "evidence_tokens.md"
+arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+arguments.add_argument("--out", type=Path, default=PAGE)
+given = arguments.parse_args()
 PUBLISHED = {  # mean reciprocal ranks on BLiMP, subject-verb agreement and indirect objects
     "ALTI-Logit": (0.739, 0.604, 1.000), "Logit": (0.731, 0.510, 1.000), "erasure": (0.625, 0.410, 0.865),
     "gradient norm": (0.546, 0.449, 0.860), "gradient x input": (0.475, 0.295, 0.111), "random": (0.512, 0.283, 0.245),
@@ -52,7 +56,8 @@ lines += [
     for kind in names
 ]
 lines += ["", "## Mean reciprocal rank", ""]
-lines += [f"| method | all | {' | '.join(names)} |", f"|---|---|{'---|' * len(names)}"]
+counted = [f"{name} (n = {(kinds == name).sum()})" for name in names]
+lines += [f"| method | all (n = {len(kinds)}) | {' | '.join(counted)} |", f"|---|---|{'---|' * len(names)}"]
 for name, values in sorted(rows.items(), key=lambda item: -float(item[1].mean())):
     cells = [f"{values[kinds == kind].mean():.3f}" if (kinds == kind).any() else "" for kind in names]
     lines.append(f"| {name} | {mean_interval(values)} | {' | '.join(cells)} |")
@@ -71,4 +76,4 @@ lines += [
 ]
 lines += [f"| {name} | {' | '.join(f'{value:.3f}' for value in values)} |" for name, values in PUBLISHED.items()]
 assert len(names) == len(KINDS)
-PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+given.out.write_text("\n".join(lines) + "\n", encoding="utf-8")

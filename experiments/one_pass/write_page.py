@@ -81,7 +81,7 @@ def compared(boards: Mapping[str, Any]) -> Iterator[str]:
         "the pair alone, where the board's run kept what each text got. `shapley` shares out the logit, as it does by "
         "default; `shapley_of_probability` shares out what faithfulness is measured in and is the harder rival."
     )
-    yield from ("", "| board | method | beside | difference | |", "|---|---|---|---|---|")
+    yield from ("", "| board | n | method | beside | difference | |", "|---|---|---|---|---|---|")
     for key, (title, board) in boards.items():
         means = {each["entry"]: each["mean"] for each in board["rankings"]["faithfulness"]}
         texts = _read(BOARDS[key][1].with_suffix(".run.json")).get("faithfulness", {})
@@ -91,7 +91,8 @@ def compared(boards: Mapping[str, Any]) -> Iterator[str]:
                     if rival in means:
                         known = _beyond(texts[one], texts[rival]) if one in texts else None
                         difference = known or f"{means[one] - means[rival]:+.4f}"
-                        yield f"| {title} | {one} | {rival} | {difference} | {_relation(board, one, rival)} |"
+                        relation = _relation(board, one, rival)
+                        yield f"| {title} | {board['n_texts']} | {one} | {rival} | {difference} | {relation} |"
 
 
 def _seeds(board: Mapping[str, Any], method: str) -> list[str]:
@@ -172,7 +173,7 @@ def errors() -> Iterator[str]:
 
 def search(runs: Mapping[str, Any]) -> Iterator[str]:
     yield from paragraph(
-        "Each run was judged on the same 400 training texts that no probe saw; 1,000 steps, seed 0, two blocks, unless "
+        "Each run was judged on the same training texts that no probe saw; 1,000 steps, seed 0, two blocks, unless "
         "its name says otherwise (`long`: 2,400 steps and one block; `game`: 300 further steps with the game itself as "
         "the objective). Differences are to Shapley sampling of the probability with 25 orders on the same texts, with "
         "95 % intervals. One block did as well as two and is what `whence fit` takes. Of SST-2's training texts many "
@@ -181,7 +182,8 @@ def search(runs: Mapping[str, Any]) -> Iterator[str]:
     )
     for model, title in MODELS.items():
         bare = runs[f"{model}-yardsticks"]["faithfulness"]
-        yield from ("", f"### {title}", "", "| run | weights | what | faithfulness | beyond Shapley sampling |",
+        n_texts = len(bare[RIVAL])
+        yield from ("", f"### {title}, n = {n_texts}", "", "| run | weights | what | faithfulness | beyond Shapley sampling |",
                     "|---|---|---|---|---|")  # fmt: skip
         for name in bare:
             yield f"| no training | – | {name} | {np.mean(bare[name]):.4f} | {_beyond(bare[name], bare[RIVAL])} |"
@@ -196,7 +198,7 @@ def search(runs: Mapping[str, Any]) -> Iterator[str]:
 
 def of_decoder(found: Mapping[str, Any]) -> Iterator[str]:
     yield from paragraph(
-        f"`{found['model']}`, {found['n_prompts']} prompts with training sentences of SST-2: the word it says next, "
+        f"`{found['model']}`, n = {found['n_prompts']} prompts with training sentences of SST-2: the word it says next, "
         "hidden words taken out of attention or deleted. The last column is the log-probability's advantage, with its "
         "95 % interval. By this `attn_lrp` shares out the log-probability of a next word unless told otherwise."
     )
