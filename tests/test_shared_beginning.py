@@ -113,7 +113,12 @@ def test_nothing_is_shared_at_the_top_where_a_row_costs_less_than_the_beginning(
     remembered: list[int] = []
     assert model.remember is not None
     remember = model.remember
-    object.__setattr__(model, "remember", lambda inputs: remembered.append(1) or remember(inputs))
+
+    def counted(inputs: Any) -> Any:
+        remembered.append(1)
+        return remember(inputs)
+
+    object.__setattr__(model, "remember", counted)
     try:
         whence.explain(model, LONG, "leave_one_out", baseline="zero", layers=[model.n_layers], batch_tokens=100)
         assert not remembered

@@ -183,8 +183,8 @@ def search(runs: Mapping[str, Any]) -> Iterator[str]:
     for model, title in MODELS.items():
         bare = runs[f"{model}-yardsticks"]["faithfulness"]
         n_texts = len(bare[RIVAL])
-        yield from ("", f"### {title}, n = {n_texts}", "", "| run | weights | what | faithfulness | beyond Shapley sampling |",
-                    "|---|---|---|---|---|")  # fmt: skip
+        yield from ("", f"### {title}, n = {n_texts}", "")
+        yield from ("| run | weights | what | faithfulness | beyond Shapley sampling |", "|---|---|---|---|---|")
         for name in bare:
             yield f"| no training | – | {name} | {np.mean(bare[name]):.4f} | {_beyond(bare[name], bare[RIVAL])} |"
         for name, run in runs.items():
@@ -198,9 +198,10 @@ def search(runs: Mapping[str, Any]) -> Iterator[str]:
 
 def of_decoder(found: Mapping[str, Any]) -> Iterator[str]:
     yield from paragraph(
-        f"`{found['model']}`, n = {found['n_prompts']} prompts with training sentences of SST-2: the word it says next, "
-        "hidden words taken out of attention or deleted. The last column is the log-probability's advantage, with its "
-        "95 % interval. By this `attn_lrp` shares out the log-probability of a next word unless told otherwise."
+        f"`{found['model']}`, n = {found['n_prompts']} prompts with training sentences of SST-2: the word it says "
+        "next, hidden words taken out of attention or deleted. The last column is the log-probability's advantage, "
+        "with its 95 % interval. By this `attn_lrp` shares out the log-probability of a next word unless told "
+        "otherwise."
     )
     yield from ("", "| hidden by | method | logit | log-probability | difference |", "|---|---|---|---|---|")
     for way, each in found["faithfulness"].items():
