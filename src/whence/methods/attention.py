@@ -66,9 +66,11 @@ def _received(question: Question, mix: Mix, of_decoder: Meaning, read_alone: Rea
 
     def look(layer: int, weights: Float[Tensor, "batch attention_head query key"]) -> None:
         looks = _looking(model, inputs, layer, alone)
-        n_queries, n_keys = weights.shape[-2:]  # of a text's first tokens, the last of which look
-        shares = (looks.float() / looks.sum(dim=1, keepdim=True))[:, n_keys - n_queries : n_keys]
-        received = torch.einsum("bq,bqk->bk", shares, mix(weights))
+        shares = looks.float() / looks.sum(dim=1, keepdim=True)
+        n_queries, n_keys = weights.shape[-2:]
+        if alone:  # a text's first tokens are handed over, and the rows of the last of them
+            shares = shares[:, n_keys - n_queries : n_keys]
+        received = torch.einsum("bq,bqk->bk", shares, mix(weights))  # a single query that is no token counts whole
         found[layer] = nn.functional.pad(received, (0, inputs.mask.shape[1] - n_keys)) * inputs.mask
 
     question.forwards += (read_alone if alone else read_block_attention)(model, inputs, look)

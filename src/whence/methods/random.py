@@ -30,7 +30,8 @@ def random(question: Question) -> Scores:
     ]
     own = places < np.array(prompts, dtype=np.uint64)[:, None]  # the same for every response to a prompt
     words = np.where(own, _scrambled(tables.ids.astype(np.uint64) + _STEP * (places + np.uint64(1))), np.uint64(0))
-    texts = _scrambled(words.sum(axis=1, dtype=np.uint64) + _STEP * np.uint64(question.seed + 1))
+    seed = np.array([(question.seed + 1) % 2**64], dtype=np.uint64)  # an array: a scalar that runs over warns
+    texts = _scrambled(words.sum(axis=1, dtype=np.uint64) + _STEP * seed)
     layers = np.array([0 if isinstance(layer, str) else layer + 1 for layer in question.layers], dtype=np.uint64)
     rows = _scrambled(texts[:, None] + _STEP * (layers + np.uint64(1)))
     return Scores(torch.from_numpy(_uniform(_scrambled(rows[..., None] + _STEP * (places + np.uint64(1))))))
