@@ -19,16 +19,16 @@ from torch import Tensor, nn
 import whence
 from whence.models.held_still import Products, check_ruled, held_still, is_activation
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "attn_lrp_by_lxt.json").read_text())["families"]
+BY_LXT = json.loads((Path(__file__).parent / "golden" / "relevance_by_lxt.json").read_text())["methods"]
 
 
-@pytest.mark.parametrize("family", GOLDEN)
-def test_attn_lrp_equals_that_of_its_authors(family: str) -> None:
-    theirs = GOLDEN[family]
+@pytest.mark.parametrize(("method", "family"), [(method, family) for method in BY_LXT for family in BY_LXT[method]])
+def test_relevance_equals_that_of_the_authors_package(method: str, family: str) -> None:
+    theirs = BY_LXT[method][family]
     ours = whence.explain(
         tiny_models.tiny(family, theirs["head"]),
         tiny_models.LONG,
-        "attn_lrp",
+        method,
         layers="embeddings",
         target=theirs["label"],
         scale="logit",
@@ -209,12 +209,31 @@ def test_another_thread_sees_the_plain_model() -> None:
     torch.testing.assert_close(found[0], quiet)
 
 
-def test_one_token_that_holds_most_is_told() -> None:
+@pytest.mark.parametrize("method", ["held_still", "attn_lrp"])
+@pytest.mark.parametrize(("family", "soaked"), [("bert", True), ("llama", False)])
+def test_what_is_conserved_and_what_the_first_token_holds_are_told(family: str, soaked: bool, method: str) -> None:
+    told = whence.explain(tiny_models.tiny(family), tiny_models.LONG, method, layers="embeddings")
+    row = told.scores[0]
+    first = abs(row[0]) / np.abs(row).sum()
+    assert (first > 0.5) == soaked
+    value = f"{row.sum():.3f} of {told.target.value:.3f}"
+    assert told.notes == (f"scores at the embeddings add up to {value}; the first token holds {first:.0%}",)
+    assert told.warnings == ((f"the first token ([CLS]) holds {first:.0%} of the scores' size",) if soaked else ())
+
+
+@pytest.mark.parametrize("method", ["held_still", "attn_lrp"])
+def test_a_contrast_and_a_log_probability_are_sums_of_logits(method: str) -> None:
+    """One network held still gives the shares of every output, so those of a sum of outputs are their sum."""
     model = tiny_models.tiny("bert")
-    with torch.no_grad():
-        told = whence.explain(model, "a", "held_still", layers="embeddings")
-    share = abs(told.scores[0, 0]) / np.abs(told.scores[0]).sum()
-    assert bool(told.warnings) == (share > 0.5)
+    of_each = [
+        whence.explain(model, tiny_models.SHORT, method, target=label, scale="logit") for label in tiny_models.LABELS
+    ]
+    rather = whence.explain(model, tiny_models.SHORT, method, target=whence.Contrast("good", "bad"))
+    np.testing.assert_allclose(rather.scores, of_each[2].scores - of_each[0].scores, atol=1e-6)
+    log = whence.explain(model, tiny_models.SHORT, method, target="good", scale="log_probability")
+    chances = torch.softmax(torch.tensor([each.target.value for each in of_each]), dim=0).tolist()
+    mean = sum(chance * each.scores for chance, each in zip(chances, of_each, strict=True))
+    np.testing.assert_allclose(log.scores, of_each[2].scores - mean, atol=1e-6)
 
 
 def test_the_paper_s_name_is_an_alias() -> None:

@@ -6,6 +6,8 @@ import itertools
 import os
 import signal
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from math import comb
 from pathlib import Path
@@ -21,8 +23,8 @@ from quick_probes import quick_shares, same_shares
 from tiny_models import TEXTS, tiny
 
 import whence
-from whence.embedded import hard_reviews, reviews
-from whence.learned import checkpoint
+from whence.embedded import hard_reviews, reviews, shapley_folder
+from whence.learned import checkpoint, training
 from whence.learned.shapley.calibration import Checked, calibrated, error_scale
 from whence.learned.shapley.coalitions import coalitions
 from whence.learned.shapley.learner import Game
@@ -70,14 +72,17 @@ def all_coalitions(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(sets), np.round(np.array(weights) / smallest * 2).astype(int)
 
 
-def minimiser(values: dict[tuple[int, ...], float], n: int) -> np.ndarray:
-    """What descends `Game.errors` to its end."""
+def game_of(values: dict[tuple[int, ...], float], n: int) -> Game:
     sets, times = all_coalitions(n)
     repeated = np.repeat(sets, times, axis=0)
     earned = torch.tensor([values[tuple(each.astype(int))] for each in repeated], dtype=torch.float64)
-    players = BatchPlayers(torch.arange(n)[None], torch.tensor([n]))
+    players = BatchPlayers.of_tokens(torch.arange(n)[None])
     nobody, everybody = (torch.tensor([[values[(each,) * n]]], dtype=torch.float64) for each in (0, 1))
-    game = Game(players, torch.from_numpy(repeated)[None], earned[None, :, None], nobody, everybody)
+    return Game(players, torch.from_numpy(repeated)[None], earned[None, :, None], nobody, everybody)
+
+
+def minimiser(game: Game, n: int) -> np.ndarray:
+    """What descends `Game.errors` to its end."""
     raw = torch.zeros(1, 1, n, dtype=torch.float64, requires_grad=True)
     optimiser = torch.optim.LBFGS([raw], max_iter=200, tolerance_grad=1e-14, tolerance_change=1e-16)
 
@@ -88,13 +93,15 @@ def minimiser(values: dict[tuple[int, ...], float], n: int) -> np.ndarray:
         return loss
 
     optimiser.step(close)
-    return players.efficient(raw.detach(), everybody - nobody)[0, 0].numpy()
+    return game.players.efficient(raw.detach(), game.everybody - game.nobody)[0, 0].numpy()
 
 
 def test_the_minimiser_of_an_additive_game_is_its_shares() -> None:
     planted = np.array([0.5, -0.25, 0.125, 1.0])
     values = {each: 0.3 + float(planted @ np.array(each)) for each in itertools.product([0, 1], repeat=4)}
-    np.testing.assert_allclose(minimiser(values, 4), planted, atol=1e-9)
+    game = game_of(values, 4)
+    np.testing.assert_allclose(minimiser(game, 4), planted, atol=1e-9)
+    assert float(game.errors(torch.from_numpy(planted)[None, None])) == pytest.approx(0, abs=1e-18)
 
 
 def test_the_minimiser_of_any_game_is_its_shapley_values() -> None:
@@ -108,11 +115,11 @@ def test_the_minimiser_of_any_game_is_its_shapley_values() -> None:
             before = values[tuple(here)]
             here[player] = 1
             truth[player] += (values[tuple(here)] - before) / 24
-    np.testing.assert_allclose(minimiser(values, 4), truth, atol=1e-8)
+    np.testing.assert_allclose(minimiser(game_of(values, 4), 4), truth, atol=1e-8)
 
 
 def test_players_of_several_tokens_get_even_parts_of_what_is_missing() -> None:
-    players = BatchPlayers(torch.tensor([[-1, 0, 0, 1, -1]]), torch.tensor([2]))
+    players = BatchPlayers.of_tokens(torch.tensor([[-1, 0, 0, 1, -1]]))
     found = players.efficient(torch.tensor([[[9.0, 1.0, 2.0, 3.0, 9.0]]]), torch.tensor([[10.0]]))
     np.testing.assert_allclose(found[0, 0].numpy(), [0, 2, 3, 5, 0])  # 4 are missing, 2 for each player
     np.testing.assert_allclose(players.sums(found)[0, 0].numpy(), [5, 5])
@@ -260,6 +267,14 @@ def test_the_probes_that_ship_tell_what_a_long_sampling_tells() -> None:
 # The stated error
 
 
+@pytest.mark.parametrize("name", ["sentiment", "topic"])
+def test_the_errors_that_ship_were_borne_out_by_held_out_texts(name: str) -> None:
+    fitted = whence.ShapleyProbes.load(shapley_folder(name)).fitted_
+    assert fitted is not None
+    assert fitted.calibration.n_texts >= 64
+    assert 0.85 <= fitted.calibration.coverage <= 0.95
+
+
 def made_up(n_texts: int, seed: int, noise: float, apart: float = 0.0, uneven: float = 0.0) -> list[Checked]:
     """Texts whose learned values are off by an amount that grows with their size and falls with their number.
 
@@ -405,6 +420,27 @@ def test_saved_and_loaded_they_explain_alike_and_refuse_another_model(tmp_path: 
         rounded = whence.explain(model, TEXTS[1], "one_pass", probes=tmp_path / name)
         assert np.corrcoef(rounded.row(), ours.row())[0, 1] > 0.99
     assert sizes["eighth"] < sizes["half"] < sizes["whole"]
+
+
+def test_half_precision_of_the_model_changes_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU a fit runs the model in bfloat16; the probes stay in float32."""
+    model = tiny("bert")
+    whole = quick_shares(model, steps=20, learning_rate=1e-2)
+    monkeypatch.setattr(training, "precision", in_bfloat16)
+    rounded = quick_shares(model, steps=20, learning_rate=1e-2)
+    assert not same_shares(rounded, whole), "it was in bfloat16"
+    assert {weight.dtype for weight in rounded.shares.network.parameters()} == {torch.float32}
+    for part in ("shapley", "held_still"):
+        ours, theirs = (each.explain(model, TEXTS[2], part=part).row() for each in (whole, rounded))
+        assert np.corrcoef(ours, theirs)[0, 1] > 0.99
+    narrow = whence.load(tiny_models.build("bert").bfloat16(), tiny_models.wordpiece())
+    assert np.isfinite(quick_shares(narrow).explain(narrow, TEXTS[2]).scores).all()
+
+
+@contextmanager
+def in_bfloat16(model: whence.LayeredModel) -> Iterator[None]:
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        yield
 
 
 def test_what_cannot_be_is_refused_in_words() -> None:

@@ -120,3 +120,19 @@ def test_export_refuses_words_that_were_trained(work):
             "export.py", "--pretrained", work / "pretrained", "--sentiment", work / "moved",
             "--topic", work / "teacher", "--out", work / "refused",
         )  # fmt: skip
+
+
+def test_an_encoder_stored_in_half_precision_is_fine_tuned_in_full(work: Path) -> None:
+    """The ordinary way: all weights, words too, and no loss but the task's."""
+    half = BertForMaskedLM.from_pretrained(work / "pretrained").to(torch.float16)  # type: ignore[arg-type]
+    half.save_pretrained(work / "half")
+    AutoTokenizer.from_pretrained(work / "pretrained").save_pretrained(work / "half")
+    options = [work / "half" if each == work / "pretrained" else each for each in finetuning(work, "ordinary")]
+    run("finetune.py", *options, "--masked-lm-weight", 0, "--train-words", "--epochs", 10)
+    told = record(work, "ordinary")
+    assert told["heldout_accuracy"] > 0.9
+    assert (told["knobs"]["masked_lm_weight"], told["knobs"]["train_words"]) == (0, True)
+    tuned = BertForSequenceClassification.from_pretrained(work / "ordinary")
+    before = half.bert.embeddings.word_embeddings.weight.float()
+    assert tuned.dtype == torch.float32
+    assert not torch.allclose(tuned.bert.embeddings.word_embeddings.weight, before, atol=1e-3)

@@ -34,7 +34,26 @@ def test_other_models_are_held_still_where_they_can_be() -> None:
     assert usual(tiny("bert")).method == "held_still"
     assert usual(tiny("llama")).method == "held_still"
     assert usual(tiny_plain("gru")).method == "integrated_gradients"
-    assert usual(tiny("gpt2", "causal_lm")).method == "integrated_gradients"
+
+
+class Sine(torch.nn.Module):
+    """An activation that relevance has no rule for."""
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return hidden.sin()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_next_words_are_explained_by_relevance_or_else_by_leaving_words_out(family: str) -> None:
+    assert usual(tiny(family, "causal_lm")).method == "attn_lrp"
+    assert usual(tiny(family, "causal_lm"), layers=1).method == "attn_lrp"
+    assert usual(tiny(family, "causal_lm"), steps=5).method == "integrated_gradients"
+
+
+def test_next_words_of_a_model_without_rules_are_left_out_one_by_one() -> None:
+    module = tiny_models.build("gpt2", "causal_lm")
+    module.transformer.h[0].mlp.act = Sine()
+    assert usual(whence.load(module, tiny_models.tokenizer_of("gpt2"))).method == "leave_one_out"
 
 
 def test_a_model_that_hides_its_gradients_is_refused_as_before() -> None:

@@ -15,8 +15,8 @@ from whence.models.inputs import Encoding, Ids
 from whence.models.layered import LayeredModel
 from whence.targets import Label, Target
 
-Passages = str | tuple[int, int] | Sequence[tuple[int, int]]
-"""Parts of a prompt: words as they stand in it, a span of its characters, or several spans."""
+Passages = str | tuple[int, int] | Sequence[str | tuple[int, int]]
+"""Parts of a prompt: words as they stand in it, a span of its characters, or several of these."""
 
 
 def check_contrast(
@@ -69,6 +69,8 @@ def counterpart(
     ]
     if len(left) == len(encoding):
         raise UsageError("no token of the prompt lies in these passages", "give spans of characters of the prompt")
+    if all(encoding.tokens[position].special for position in left):
+        raise UsageError("without these passages nothing of the prompt is left", "give a part of it")
     features = {name: [values[position] for position in left] for name, values in encoding.features.items()}
     tokens = tuple(encoding.tokens[position] for position in left)
     said = f"{said} with a part of the prompt rather than without it"
@@ -76,13 +78,25 @@ def counterpart(
 
 
 def _spans(prompt: str, passages: Passages) -> list[tuple[int, int]]:
-    if isinstance(passages, str):
-        start = prompt.find(passages)
-        if start < 0 or not passages.strip():
-            raise UsageError(f"{passages!r} is not in the prompt", "give words as they stand in it")
-        return [(start, start + len(passages))]
-    found: list[Any] = [passages] if len(passages) == 2 and isinstance(passages[0], int) else list(passages)
-    return [(int(start), int(end)) for start, end in found]
+    one = isinstance(passages, str) or not isinstance(passages, Sequence) or _is_span(passages)
+    return [_span(prompt, each) for each in ([passages] if one else passages)]
+
+
+def _span(prompt: str, passage: Any) -> tuple[int, int]:
+    if isinstance(passage, str):
+        start = prompt.find(passage)
+        if start < 0 or not passage.strip():
+            raise UsageError(f"{passage!r} is not in the prompt", "give words as they stand in it")
+        return start, start + len(passage)
+    if not _is_span(passage):
+        raise UsageError(
+            f"{passage!r} is no part of a prompt", "give words as they stand in it, or a span of its characters"
+        )
+    return passage[0], passage[1]
+
+
+def _is_span(value: Any) -> bool:
+    return isinstance(value, Sequence) and len(value) == 2 and all(isinstance(edge, int) for edge in value)
 
 
 def rather_than(

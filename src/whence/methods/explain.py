@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import InputError, NonFiniteError, UnknownNameError, UsageError, WhenceWarning
+from whence.errors import NonFiniteError, UnknownNameError, UsageError, WhenceWarning
 from whence.explanation import Cost, Explanation, Layer, Meaning, OutputScores, Scale
 from whence.methods.baselines import baseline_name
 from whence.methods.contrast import Passages, check_contrast, check_contrasted_layers, counterpart, rather_than
@@ -42,7 +42,7 @@ from whence.models.responses import (
     Unasked,
     answered_each,
     asked_view,
-    is_ids_or_messages,
+    given_texts,
 )
 from whence.progress import Progress, reporter
 from whence.results import Results
@@ -61,20 +61,20 @@ def explain(
     model: LayeredModel, texts: Text | Ids | Messages, method: str | Method | None = ..., *, target: Target = ...,
     scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
     batch_tokens: int | None = ..., progress: Progress = ..., response: str | Ids | Unasked | None = ...,
-    foil: str | Ids | None = ..., without: Passages | None = ..., max_new_tokens: int = ..., each_token: bool = ...,
-    **options: Any,
+    foil: str | Ids | None = ..., without: Passages | None = ..., max_new_tokens: int = ..., sample: bool = ...,
+    each_token: bool = ..., **options: Any,
 ) -> Explanation: ...  # fmt: skip
 @overload
 def explain(
-    model: LayeredModel, texts: Iterable[Text | Messages], method: str | Method | None = ..., *, target: Target = ...,
-    scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
+    model: LayeredModel, texts: Iterable[Text | Ids | Messages], method: str | Method | None = ..., *,
+    target: Target = ..., scale: Scale | None = ..., layers: Layers | None = ..., units: Units = ..., seed: int = ...,
     batch_tokens: int | None = ..., progress: Progress = ...,
     response: Sequence[str | Ids] | Unasked | None = ..., foil: None = ..., without: None = ...,
-    max_new_tokens: int = ..., each_token: bool = ..., **options: Any,
+    max_new_tokens: int = ..., sample: bool = ..., each_token: bool = ..., **options: Any,
 ) -> Results[Explanation]: ...  # fmt: skip
 def explain(
     model: LayeredModel,
-    texts: Text | Ids | Messages | Iterable[Text | Messages],
+    texts: Text | Ids | Messages | Iterable[Text | Ids | Messages],
     method: str | Method | None = None,
     *,
     target: Target = "predicted",
@@ -88,6 +88,7 @@ def explain(
     foil: str | Ids | None = None,
     without: Passages | None = None,
     max_new_tokens: int = MAX_NEW_TOKENS,
+    sample: bool = False,
     each_token: bool = True,
     **options: Any,
 ) -> Explanation | Results[Explanation]:
@@ -122,19 +123,17 @@ def explain(
         foil: another response: why was the one written rather than this?
         without: parts of the prompt: what does the response rest on with them rather than without them?
         max_new_tokens: how much the model writes at most.
+        sample: whether the model draws what it writes, by its own generation config and the seed, in place of the
+            likeliest token each time.
         each_token: whether each token of the response is explained by itself, too. If not, methods that take gradients
             need one backward pass for the whole of it, and not one for each.
         options: the method's own; an unknown one is refused with a list of those that exist.
     """
-    single = isinstance(texts, (str, tuple)) or is_ids_or_messages(texts)
-    if not isinstance(texts, Iterable):
-        raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
-    given: list[Any] = [texts] if single else list(texts)
+    given, single = given_texts(texts)
     model = asked_view(model, given, response)
     if model.reading.responds:
-        encodings = answered_each(model, given, [response] if single else response, max_new_tokens, seed)
-    elif is_ids_or_messages(texts):
-        encodings = [model.encode_prompt(texts)]  # type: ignore[arg-type]
+        responses = [response] if single else response
+        encodings = answered_each(model, given, responses, max_new_tokens, seed, sample=sample)
     else:
         encodings = encode_each(model, given)
     check_units(units, encodings)
@@ -192,7 +191,7 @@ class _Plan:
     units: Units
     seed: int
     batch_tokens: int
-    kept_tokens: int
+    kept_tokens: int | None  # for methods that take gradients
     each_token: bool
     options: Mapping[str, Any]
     recorded: Mapping[str, Any]
@@ -243,7 +242,7 @@ def _plan(
         units=units,
         seed=seed,
         batch_tokens=ONE_BY_ONE_TOKENS if method.one_by_one else int(batch_tokens or usual_batch_tokens(model)),
-        kept_tokens=usual_kept_tokens(model, batch_tokens),
+        kept_tokens=usual_kept_tokens(model, batch_tokens) if "gradients" in method.needs else None,
         each_token=each_token and method.tells_outputs,
         options=given,
         recorded={option: _recorded(model, option, given.get(option, value)) for option, value in known.items()},
@@ -287,7 +286,8 @@ def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list
         if len(encodings) == 1 and plan.batch_tokens < len(encodings[0]):
             raise
     torch.cuda.empty_cache()
-    half = replace(plan, batch_tokens=max(1, plan.batch_tokens // 2), kept_tokens=max(1, plan.kept_tokens // 2))
+    kept = plan.kept_tokens and max(1, plan.kept_tokens // 2)
+    half = replace(plan, batch_tokens=max(1, plan.batch_tokens // 2), kept_tokens=kept)
     middle = (len(encodings) + 1) // 2
     return [one for part in (encodings[:middle], encodings[middle:]) if part for one in _answer(model, part, half)]
 
@@ -296,7 +296,7 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     started = time.perf_counter()
     inputs = model.collate(encodings, at=_character_of(plan.target))
     within = plan.method.within
-    lean = computed_again(model, inputs, plan.kept_tokens, within)
+    lean = computed_again(model, inputs, plan.kept_tokens, within) if plan.kept_tokens else nullcontext()
     with lean, within(model.module) if within else nullcontext():
         states = model.states(inputs, differentiable=bool(plan.method.differentiable))
     selection = select(plan.target, plan.scale, model.reading, states.logits, encodings, each=plan.each_token)

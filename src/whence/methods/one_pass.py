@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from whence.columns import Later
 from whence.errors import UnknownNameError, UsageError
@@ -51,11 +52,11 @@ def one_pass(question: Question, *, probes: TrainedShares | str | Path | None = 
     if not shares.both:
         raise UsageError("these probes have learnt Shapley values alone", "give part='shapley'")
     warnings = shares.familiar.warnings(question.inputs, question.states.hidden[-1].detach())
-    held_still = _share_of_sizes(asked.of(told.held_still))
+    held_still = asked.of(told.held_still)
     if part == "held_still":
-        return Scores(of_outputs(held_still[:, :, None]), meaning=HELD_STILL, warnings=warnings)
+        return Scores(of_outputs(_share_of_sizes(held_still)[:, :, None]), meaning=HELD_STILL, warnings=warnings)
     shapley = asked.of(told.shapley)
-    mean = (_share_of_sizes(shapley) + held_still) / 2
+    mean = _share_of_sizes(torch.stack([shapley, held_still])).mean(dim=0)
     notes = _notes(told, _standard_errors(shares, told, shapley[:, 0]))
     return Scores(of_outputs(mean[:, :, None]), warnings=warnings, notes=notes)
 
@@ -81,17 +82,22 @@ def amortised_shapley(question: Question, *, probes: TrainedShares | str | Path 
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """What a network is asked: the parts of a selection, and how much each counts in each output."""
+    """What a network is asked: the parts of a selection, what they are on the whole texts, and how much each counts in
+    each output."""
 
     selection: Selection
+    everybody: Float[Tensor, "batch part"]
     weights: Float[Tensor, "output part"]
 
     @classmethod
     def of_question(cls, question: Question) -> _Asked:
         """The target; and, where the tokens of a response are outputs of their own, each of them as a further part."""
         selection = question.selection
+        everybody = question.outputs.detach()
+        if len(selection.weights) > 1:  # of a contrast that is the difference alone
+            everybody = selection.parts(question.states.logits.detach(), question.inputs.mask)
         if selection.n_outputs == 1:
-            return cls(selection, selection.weights[None])
+            return cls(selection, everybody, selection.weights[None])
         whole = torch.ones_like(selection.indices[:, :, :, 0], dtype=torch.bool)
         whole = whole if selection.counted is None else selection.counted
         alone = torch.eye(whole.shape[2], dtype=torch.bool, device=whole.device) & whole
@@ -100,7 +106,7 @@ class _Asked:
         parts = replace(
             selection, indices=indices, counted=torch.cat([whole, alone], dim=1), weights=weights[0], each=False
         )
-        return cls(parts, weights)
+        return cls(parts, everybody, weights)
 
     def of(self, values: Float[Tensor, "batch part token"]) -> Float[Tensor, "batch output token"]:
         return values if self.weights.numel() == 1 else self.weights @ values  # of one part it is 1
@@ -115,7 +121,9 @@ def _told(question: Question, probes: TrainedShares | str | Path | None) -> tupl
             f"give scale={shares.scale!r}, or fit probes with scale={question.selection.scale!r}",
         )
     asked = _Asked.of_question(question)
-    told = shares.told(question.model, question.inputs, question.states, asked.selection, question.batch_tokens)
+    told = shares.told(
+        question.model, question.inputs, question.states, asked.selection, asked.everybody, question.batch_tokens
+    )
     question.forwards += told.passes
     return shares, told, asked
 
@@ -127,14 +135,19 @@ def _standard_errors(
     return players.spread(shares.errors.of(*players.by_player(values)))
 
 
-def _share_of_sizes(values: Float[Tensor, "batch output token"]) -> Float[Tensor, "batch output token"]:
-    return values / values.abs().sum(dim=-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+def _share_of_sizes(values: Float[Tensor, "*batch output token"]) -> Float[Tensor, "*batch output token"]:
+    return normalize(values, p=1, dim=-1, eps=torch.finfo(torch.float32).tiny)
 
 
 def _notes(told: Learned, errors: Float[Tensor, "batch token"]) -> Sequence[Sequence[str]]:
-    typical = NINETY * (errors.square().sum(dim=1) / told.players.free.sum(dim=1)).sqrt()
+    total = torch.linalg.vector_norm(errors, dim=1)
     said = "its Shapley part is off by up to {:.3f} per token in nine of ten held-out cases"
-    return Later(len(typical), lambda: [[said.format(error)] for error in typical.tolist()])
+
+    def notes() -> list[list[str]]:
+        typical = NINETY * total / told.players.free.sum(dim=1).sqrt()
+        return [[said.format(error)] for error in typical.tolist()]
+
+    return Later(len(total), notes)
 
 
 def _shares(question: Question, probes: TrainedShares | str | Path | None) -> ModelShares:

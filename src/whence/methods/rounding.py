@@ -24,29 +24,31 @@ class BeyondRounding:
 
     def __init__(self, question: Question) -> None:
         self._question = question
-        self._emptied: list[Bool[Tensor, " batch"]] = []
+        self._found: list[tuple[Bool[Tensor, "batch token"], Float[Tensor, "batch token"]]] = []
 
     def sums(
         self, features: Float[Tensor, "output batch token hidden"], kind: torch.dtype
     ) -> Float[Tensor, "output batch token"]:
         """At one layer, whose states are numbers of some kind; layers come in their order."""
-        real = self._question.inputs.mask
         eps = torch.finfo(kind).eps
         found = features.float().sum(dim=-1)
         # of many features the errors of one sign and the other cancel, in narrow numbers too
         rounding = found.abs() < max(1e-5, eps / 16) * features.float().abs().sum(dim=-1)
-        sums = found.masked_fill(rounding, 0.0)
-        self._emptied.append((rounding[0] & real).any(dim=1) & ~(sums[0].bool() & real).any(dim=1))
+        sums = torch.where(rounding, 0.0, found)
+        if len(self._found) < len(self._question.layers):  # what follows are other outputs
+            self._found.append((rounding[0], sums[0]))
         return sums
 
     @property
     def warnings(self) -> Sequence[Sequence[str]]:
         """For each text the layers at which nothing was left of the target's scores."""
         names = self._question.model.layer_names(self._question.layers)
-        emptied = torch.stack(self._emptied[: len(names)], dim=1)
+        rounding, sums = (torch.stack(each, dim=1) for each in zip(*self._found, strict=True))
+        real = self._question.inputs.mask[:, None]
 
         def told() -> list[list[str]]:
-            found: list[list[str]] = [[] for _ in range(len(emptied))]
+            found: list[list[str]] = [[] for _ in range(len(sums))]
+            emptied = (rounding & real).any(dim=2) & ~(sums.bool() & real).any(dim=2)
             for text, index in emptied.nonzero().tolist():
                 found[text].append(
                     f"nothing but rounding was left of the scores at layer {names[index]}: a norm follows that does "
@@ -54,4 +56,4 @@ class BeyondRounding:
                 )
             return found
 
-        return Later(len(emptied), told)
+        return Later(len(sums), told)

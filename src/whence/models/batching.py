@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from whence.errors import InputError
 from whence.models.free_memory import free_bytes
-from whence.models.inputs import Encoding, Ids, Inputs, Prompt, collate
+from whence.models.inputs import Encoding, Ids, Inputs, Prompt, collate, is_ids_or_messages
 from whence.models.layered import LayeredModel
+from whence.models.parts import first_weight
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts (question and context, premise and hypothesis)."""
@@ -33,8 +34,10 @@ _READS_PADDING: WeakKeyDictionary[LayeredModel, bool] = WeakKeyDictionary()
 def encode(model: LayeredModel, text: Any, index: int) -> Encoding:
     """The text at `index` of a list as the model reads it; an empty one is an error.
 
-    Where a model is asked about responses, a text is a prompt with its response.
+    Where a model is asked about responses, a text is a prompt with its response; elsewhere it may be token ids.
     """
+    if is_ids_or_messages(text):
+        return _not_empty(model.encode_prompt(text), index)
     if model.reading.responds and isinstance(text, tuple) and len(text) == 2:
         return model.encode_response(*text)
     return _not_empty(model.encode(*_with_pair(text, index)), index)
@@ -42,6 +45,9 @@ def encode(model: LayeredModel, text: Any, index: int) -> Encoding:
 
 def encode_each(model: LayeredModel, texts: Iterable[Any]) -> list[Encoding]:
     """Each text of a list as the model reads it; an empty one is an error."""
+    texts = list(texts)
+    if any(not isinstance(text, str) and is_ids_or_messages(text) for text in texts):
+        return [encode(model, text, index) for index, text in enumerate(texts)]
     pairs = [_with_pair(text, index) for index, text in enumerate(texts)]
     parts = (pairs[start : start + AT_ONCE] for start in range(0, len(pairs), AT_ONCE))
     found = [encoding for part in parts for encoding in model.encode_each(part)]
@@ -171,7 +177,7 @@ def tokens_that_fit(free_bytes: int, model: LayeredModel) -> int:
 
 def _graph_of_a_token(model: LayeredModel) -> int:
     """The bytes that are kept of a token for the backward pass: some 34 numbers per feature and block."""
-    weight = next(model.stack.embedding.parameters())
+    weight = first_weight(model.stack.embedding)
     return int(34 * weight.shape[-1] * weight.element_size() * (model.n_layers + 1))
 
 

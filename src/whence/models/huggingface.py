@@ -19,6 +19,7 @@ from whence.models.huggingface_tokenizer import HuggingFaceTokenizer, padding_of
 from whence.models.inputs import Inputs, KeysAndValues
 from whence.models.layered import LayeredModel
 from whence.models.own_thread import config_says, in_this_thread
+from whence.models.parts import first_weight
 from whence.models.shared_keys import copied_keys
 from whence.models.stack import Stack
 from whence.models.vocabulary import VocabularyLabels
@@ -79,7 +80,7 @@ def _own_head(model: PreTrainedModel, stack: Stack, reading: Reading) -> Head:
     """The head of a language model, run without its blocks. Not a call of the model, so nobody's hooks see a text."""
 
     def run(n_rows: int) -> Float[Tensor, "row vocabulary"]:
-        ids = torch.zeros(n_rows, 1, dtype=torch.long, device=next(stack.embedding.parameters()).device)
+        ids = torch.zeros(n_rows, 1, dtype=torch.long, device=first_weight(stack.embedding).device)
         everywhere = torch.ones_like(ids, dtype=torch.bool)
         inputs = Inputs((), ids, everywhere, ~everywhere, {})
         return model.forward(**_arguments(model, inputs, ids)).logits[:, 0]  # type: ignore[no-any-return]

@@ -26,6 +26,7 @@ from whence.models.inputs import (
     collate,
     encode_each,
 )
+from whence.models.parts import first_weight
 from whence.models.stack import AsFound, Stack, as_found, resuming_each
 from whence.tasks.reading import Reading
 
@@ -95,7 +96,7 @@ class LayeredModel:
 
     @property
     def device(self) -> torch.device:
-        return next(self.stack.embedding.parameters()).device
+        return first_weight(self.stack.embedding).device
 
     def layers(self, layers: Layers) -> tuple[Layer, ...]:
         """The layers asked for, checked, lowest first, each once."""

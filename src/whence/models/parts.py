@@ -18,6 +18,12 @@ def parts_of(module: nn.Module) -> list[nn.Module]:
     return found
 
 
+def first_weight(module: nn.Module) -> nn.Parameter:
+    """The first of a module's parameters: it tells the device and the dtype."""
+    own = next(iter(module._parameters.values()), None)
+    return next(module.parameters()) if own is None else own
+
+
 def weights_of(parts: Iterable[nn.Module]) -> list[nn.Parameter]:
     """The parameters that these hold themselves, each once."""
     held = (weight for part in parts for weight in part._parameters.values() if weight is not None)

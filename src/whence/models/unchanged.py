@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from itertools import chain
 from operator import attrgetter
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import nn
@@ -24,8 +22,8 @@ class Seen:
 
     def __init__(self, module: nn.Module) -> None:
         parts = parts_of(module)
-        self._tables = [table for part in parts for table in (part._modules, part._parameters)]
-        self._held = _all_in(self._tables)  # held on to, so that nothing else can have its id
+        self._tables = [table.values() for part in parts for table in (part._modules, part._parameters)]
+        self._held = list(chain.from_iterable(self._tables))  # held on to, so that nothing else can have its id
         self._ids = list(map(id, self._held))
         self._weights = [each for each in self._held if isinstance(each, nn.Parameter)]
         self._versions = list(map(_version, self._weights))
@@ -34,14 +32,10 @@ class Seen:
     def holds(self) -> bool:
         """Whether all of that is still so."""
         return (
-            list(map(id, _all_in(self._tables))) == self._ids
+            list(map(id, chain.from_iterable(self._tables))) == self._ids
             and list(map(_version, self._weights)) == self._versions
             and all(active_in(part) == then for part, then in self._adapters)
         )
-
-
-def _all_in(tables: Iterable[Mapping[str, Any]]) -> list[Any]:
-    return list(chain.from_iterable(table.values() for table in tables))
 
 
 _SEEN: WeakKeyDictionary[nn.Module, Seen] = WeakKeyDictionary()

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
+from whence.models.parts import first_weight
+
 if TYPE_CHECKING:
     from jaxtyping import Float
 
@@ -21,7 +23,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 def on_device(module: Module, device: torch.device) -> Module:
     """The module there; torch looks at every weight of one that is there already."""
-    return module if next(module.parameters()).device == device else module.to(device)
+    return module if first_weight(module).device == device else module.to(device)
 
 
 def network(form: Form, n_word: int, n_state: int, n_hidden: int, start: float) -> nn.Module:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,15 +55,15 @@ class ErrorScale:
     ) -> Float[Tensor, "batch player"]:
         """The standard error of each player's value."""
         own, mean, number = log_sizes(values, there)
-        alike = self.constant + self.mean * mean + self.players * number
-        return self.spread / NINETY * (self.own * own + alike).exp()
+        alike = torch.add(self.mean * mean, number, alpha=self.players)
+        return self.spread / NINETY * exp(self.constant) * torch.add(alike, own, alpha=self.own).exp()
 
 
 def log_sizes(
     values: Float[Tensor, "batch player"], there: Bool[Tensor, "batch player"]
 ) -> tuple[Float[Tensor, "batch player"], Float[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
     """What an error is foretold from: the logarithms of each value's size, of their mean, and of their number."""
-    number = there.sum(dim=-1, keepdim=True).to(values)
+    number = there.sum(dim=-1, keepdim=True, dtype=values.dtype)
     sizes = torch.where(there, values.abs(), 0.0)
     mean = sizes.sum(dim=-1, keepdim=True) / number + TINY
     return (sizes + TINY).log(), mean.log(), number.log()
@@ -80,23 +83,27 @@ class Familiar:
     beyond: float
     farthest: float
     longest: int
-    _moved: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False)
 
-    def distance(self, means: Float[Tensor, "batch features"]) -> Float[Tensor, " batch"]:
+    def distance(self, means: Float[np.ndarray, "batch features"]) -> Float[np.ndarray, " batch"]:
         """How far out texts lie: the mean square along the directions and in the rest, 1 being usual."""
-        if means.device not in self._moved:
-            self._moved[means.device] = self.centre.to(means), self.directions.to(means), self.scales.to(means)
-        centre, directions, scales = self._moved[means.device]
+        centre, directions, scales = self._in_memory
         away = means - centre
         along = away @ directions
-        rest = (away.square().sum(dim=-1) - along.square().sum(dim=-1)).clamp(min=0) / self.beyond
-        return ((along / scales).square().mean(dim=-1) + rest) / 2
+        rest = (np.square(away).sum(axis=-1) - np.square(along).sum(axis=-1)).clip(min=0) / self.beyond
+        found: Float[np.ndarray, " batch"] = (np.square(along / scales).mean(axis=-1) + rest) / 2
+        return found
+
+    @cached_property
+    def _in_memory(self) -> tuple[np.ndarray, ...]:
+        return tuple(each.float().numpy() for each in (self.centre, self.directions, self.scales))
 
     def warnings(self, inputs: Inputs, last: Float[Tensor, "batch token features"]) -> Sequence[Sequence[str]]:
         """Why the learned answer on a text may be worth little."""
-        distances = self.distance(mean_states(last, inputs))
+        means = mean_states(last, inputs)
         lengths = inputs.lengths
-        return Later(len(lengths), lambda: list(map(self._doubts, distances.tolist(), lengths)))
+        return Later(
+            len(lengths), lambda: list(map(self._doubts, self.distance(means.cpu().numpy()).tolist(), lengths))
+        )
 
     def _doubts(self, distance: float, length: int) -> list[str]:
         told = []
@@ -136,9 +143,15 @@ class ModelShares:
     nobody: Nobody = field(default_factory=Nobody, compare=False, repr=False)
 
     def told(
-        self, model: LayeredModel, inputs: Inputs, states: States, selection: Selection, batch_tokens: int
+        self,
+        model: LayeredModel,
+        inputs: Inputs,
+        states: States,
+        selection: Selection,
+        everybody: Float[Tensor, "batch part"],
+        batch_tokens: int,
     ) -> Learned:
-        """Each token's part in each part of the target; those that are no players have none."""
+        """Each token's part in each part of the target, which are `everybody`; those that are no players have none."""
         self.owner.check(model)
         self._check_answer(model)
         network = on_device(self.network, model.device)
@@ -146,9 +159,8 @@ class ModelShares:
         with torch.no_grad():
             raw = raw_shares(model, network, inputs, states, selection)
             nobody, passes = self.nobody.earned(model, inputs, selection, players, batch_tokens)
-            everybody = selection.parts(states.logits.detach(), inputs.mask)
             shapley = players.efficient(raw[0], everybody - nobody)
-        return Learned(shapley, torch.where(players.free[:, None], raw[1], 0.0), players, passes)
+        return Learned(shapley, players.played(raw[1]), players, passes)
 
     def _check_answer(self, model: LayeredModel) -> None:
         """Refuse whole responses if one answer was learnt, and one answer if responses were."""
@@ -207,7 +219,7 @@ def raw_shares(
     model: LayeredModel, network: Shares, inputs: Inputs, states: States, selection: Selection
 ) -> Float[Tensor, "2 batch part token"]:
     """What the network says of each token's part in each part of the target, before anything must add up."""
-    read = {layer: states.at(layer).detach().float() for layer in network.layers}
+    read = {layer: states.at(layer) for layer in network.layers}
     words = _label_words(model, network, selection)
     mask = inputs.mask if len(set(inputs.lengths)) > 1 else None
     found: Tensor = network(read, mask, _where_read(inputs, selection), words, selection.counted)

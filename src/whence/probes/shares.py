@@ -70,21 +70,21 @@ class Shares(nn.Module):
         """
         read = [states[layer] for layer in self.layers]
         if len({state.shape[-1] for state in read}) == 1:
-            joined = layer_norm(torch.stack(read, dim=2), read[0].shape[-1:]).flatten(2)
+            joined = _normed(_apart(torch.stack(read, dim=2))).flatten(2)
         else:
-            joined = torch.cat([layer_norm(state, state.shape[-1:]) for state in read], dim=-1)
+            joined = torch.cat([_normed(_apart(state)) for state in read], dim=-1)
         hidden = self.read(joined)
         seen = None if mask is None else mask[:, None, None, :]
         for block in self.blocks:
             hidden = block(hidden, seen)
-        told = self.outer(gelu(self.inner(_normed(hidden)))).unflatten(-1, (len(OUTPUTS), self.width))
+        told = self.outer(gelu(self.inner(_normed(hidden))))
         asked = self.label[targets[..., 1]] if words is None else self.word(_normed(words))
         if self.by_token:
             rows = torch.arange(len(targets), device=targets.device)[:, None, None]
-            asked = asked + self.at(_normed(read[-1][rows, targets[..., 0]]))
+            asked = asked + self.at(_normed(_apart(read[-1])[rows, targets[..., 0]]))
         if counted is not None:
             asked = asked * counted[..., None]
-        asked = asked.sum(dim=2).unflatten(-1, (len(OUTPUTS), self.width))
+        asked, told = (each.view(*each.shape[:2], len(OUTPUTS), self.width) for each in (asked.sum(dim=2), told))
         shares: Tensor = asked.permute(2, 0, 1, 3) @ told.permute(2, 0, 3, 1)
         return shares
 
@@ -103,11 +103,17 @@ class Block(nn.Module):
     def forward(
         self, hidden: Float[Tensor, "batch token width"], seen: Bool[Tensor, "batch 1 1 token"] | None
     ) -> Float[Tensor, "batch token width"]:
-        query, key, value = self.joint(_normed(hidden)).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
+        joint = self.joint(_normed(hidden)).view(*hidden.shape[:2], 3, self.n_heads, -1)
+        query, key, value = joint.permute(2, 0, 3, 1, 4).unbind()
         mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen).transpose(1, 2).flatten(2)
         hidden = hidden + self.out(mixed)
         changed: Tensor = hidden + self.outer(gelu(self.inner(_normed(hidden))))
         return changed
+
+
+def _apart(state: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:
+    """In float32, and no part of the model's graph."""
+    return state.detach().float()
 
 
 def _normed(hidden: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch features"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from whence.models.fingerprint import is_changed_on_purpose
 from whence.models.hiding import stand_in_word, usual_stand_in
 from whence.models.inputs import Inputs, moved
 from whence.models.layered import LayeredModel
+from whence.models.parts import first_weight
 from whence.models.players import player_of_each_token
 from whence.selection import Selection
 from whence.units import UnitName
@@ -27,33 +28,46 @@ SMALL = 1_024  # numbers of an output that is remembered
 MOST_REMEMBERED = 4_096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BatchPlayers:
-    """Who plays: the player that each token belongs to (-1: it always stays), and how many there are.
+    """Who plays: the tokens that are `free` to come and go, while the others always stay, and whose they are.
 
-    `alone` tells that each player is one token, so that nothing need be gathered.
+    `gathered` is the player that each token belongs to, -1 for those that stay; None: each is a player of its own, so
+    that nothing need be gathered.
     """
 
-    of_token: Int[Tensor, "batch token"]
-    number: Int[Tensor, " batch"]
-    alone: bool = False
+    free: Bool[Tensor, "batch token"]
+    gathered: Int[Tensor, "batch token"] | None = None
 
     @classmethod
     def of(cls, inputs: Inputs, units: UnitName) -> BatchPlayers:
         if units == "token":
-            free = inputs.mask & ~inputs.special
-            ranks = free.cumsum(dim=1)
-            return cls(ranks * free - 1, ranks[:, -1], alone=True)
+            return cls(~inputs.special)
         table = np.full(inputs.ids.shape, -1)
         for row, encoding in enumerate(inputs.encodings):
             players = player_of_each_token(encoding, units)
             table[row, : len(players)] = [-1 if each is None else each for each in players]
-        of_token = moved(table, inputs.ids.device)
-        return cls(of_token, of_token.amax(dim=1) + 1)
+        return cls.of_tokens(moved(table, inputs.ids.device))
+
+    @classmethod
+    def of_tokens(cls, gathered: Int[Tensor, "batch token"]) -> BatchPlayers:
+        """Those to whom tokens belong by these numbers."""
+        return cls(gathered >= 0, gathered)
+
+    @property
+    def alone(self) -> bool:
+        """Whether each player is one token."""
+        return self.gathered is None
 
     @cached_property
-    def free(self) -> Bool[Tensor, "batch token"]:
-        return self.of_token >= 0
+    def of_token(self) -> Int[Tensor, "batch token"]:
+        """The player that each token belongs to, -1 for those that always stay."""
+        return self.free.cumsum(dim=1) * self.free - 1 if self.gathered is None else self.gathered
+
+    @cached_property
+    def number(self) -> Int[Tensor, " batch"]:
+        """How many players there are."""
+        return self.free.sum(dim=1) if self.gathered is None else self.gathered.amax(dim=1) + 1
 
     @cached_property
     def _index(self) -> Int[Tensor, "batch token"]:
@@ -79,9 +93,9 @@ class BatchPlayers:
     def by_player(
         self, values: Float[Tensor, "batch token"]
     ) -> tuple[Float[Tensor, "batch place"], Bool[Tensor, "batch place"]]:
-        """Values of tokens, summed up for each player, and the places where there is one; one token's is its own."""
+        """Values of tokens, summed up for each player, and the places where there is one: who is alone has its own."""
         if self.alone:
-            return torch.where(self.free, values, 0.0), self.free
+            return values, self.free
         return self.sums(values), torch.arange(self._most, device=self.number.device) < self.number[:, None]
 
     @cached_property
@@ -93,15 +107,19 @@ class BatchPlayers:
     def spread(self, values: Float[Tensor, "batch place"]) -> Float[Tensor, "batch token"]:
         """Values of players, at the places of `by_player`, shared evenly among the tokens of each."""
         of_its_own = values if self.alone else values.gather(1, self._index)
-        return torch.where(self.free, self.share.to(values) * of_its_own, 0.0)
+        return self.share.to(values) * of_its_own
+
+    def played(self, values: Float[Tensor, "batch target token"]) -> Float[Tensor, "batch target token"]:
+        """The values of those that come and go; 0 for those that always stay."""
+        return torch.where(self.free[:, None], values, 0.0)
 
     def efficient(
         self, values: Float[Tensor, "batch target token"], earned: Float[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target token"]:
         """The values shifted, by the same amount for each player, so that they add up to what all earn together."""
-        values = torch.where(self.free[:, None], values, 0.0)
+        values = self.played(values)
         missing = (earned - values.sum(dim=-1)) / self.number[:, None]
-        return values + missing[..., None] * self.share.to(values)[:, None]
+        return torch.addcmul(values, missing[..., None], self.share.to(values)[:, None])
 
 
 def absent_word(model: LayeredModel) -> Float[Tensor, " embedding"]:
@@ -143,35 +161,54 @@ def earned(
 
 
 @dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a model says of texts without any player, and where that stands by how they look."""
+
+    places: Mapping[Hashable, int]
+    logits: Float[Tensor, "place *token label"]
+
+    def and_these(self, more: Mapping[Hashable, Float[Tensor, "*token label"]]) -> Outputs:
+        places = {look: place for place, look in enumerate(more, len(self.places))}
+        added = torch.stack(list(more.values()))
+        return Outputs({**self.places, **places}, torch.cat([self.logits, added]) if self.places else added)
+
+
+_NONE = Outputs({}, torch.zeros(0, 0))
+
+
+@dataclass(frozen=True, eq=False)
 class Nobody:
     """What a model says of texts without any player: texts that then look alike, most often by their length, share it.
 
     Outputs are remembered as long as they are small, so that a new text costs no pass of its own.
     """
 
-    remembered: dict[Hashable, dict[Hashable, Tensor]] = field(default_factory=dict)
+    remembered: dict[Hashable, Outputs] = field(default_factory=dict)
 
     def earned(
         self, model: LayeredModel, inputs: Inputs, selection: Selection, players: BatchPlayers, batch_tokens: int
     ) -> tuple[Float[Tensor, "batch part"], Int[Tensor, " batch"]]:
         """What each part of each text's target is then, and the passes that each text cost."""
         forgets = is_changed_on_purpose(model.module) or inputs.reference is not None or model.reading.responds
+        weight = first_weight(model.stack.embedding)
         width = inputs.ids.shape[1] if model.reading.per_token else None  # an output is as long as the batch is wide
-        kind = (model.device, next(model.stack.embedding.parameters()).dtype, width)
-        known = {} if forgets else self.remembered.setdefault(kind, {})
-        first: dict[Hashable, int] = {}  # rows of texts that look different
-        same = list(map(first.setdefault, _looks(inputs, players), range(len(inputs))))
-        new = [row for look, row in first.items() if look not in known]
-        said = dict(_empty_logits(model, inputs, new, players, batch_tokens)) if new else {}
-        logits = [said[row] if row in said else known[look] for look, row in first.items()]
-        held = sum(map(len, self.remembered.values()))
-        if said and logits[0].numel() <= SMALL and held + len(said) <= MOST_REMEMBERED:
-            known |= {look: said[row] for look, row in first.items() if row in said}
-        order = {row: number for number, row in enumerate(first.values())}
-        alike = moved(np.array([order[row] for row in same]), inputs.ids.device)
+        kind = (weight.device, weight.dtype, width)
+        known = _NONE if forgets else self.remembered.get(kind, _NONE)
+        looks = _looks(inputs, players)
+        new: dict[Hashable, int] = {}  # rows of texts that look as none did before
+        for row, look in enumerate(looks):
+            if look not in known.places:
+                new.setdefault(look, row)
+        if new:
+            said = dict(_empty_logits(model, inputs, list(new.values()), players, batch_tokens))
+            known = known.and_these({look: said[row] for look, row in new.items()})
+            held = sum(len(each.places) for each in self.remembered.values())
+            if not forgets and known.logits[0].numel() <= SMALL and held + len(new) <= MOST_REMEMBERED:
+                self.remembered[kind] = known
+        places = moved(np.array([known.places[look] for look in looks]), inputs.ids.device)
         passes = np.zeros(len(inputs), dtype=np.int64)
-        passes[new] = 1
-        return selection.parts(torch.stack(logits)[alike], inputs.mask), torch.from_numpy(passes)
+        passes[list(new.values())] = 1
+        return selection.parts(known.logits[places], inputs.mask), torch.from_numpy(passes)
 
 
 def _looks(inputs: Inputs, players: BatchPlayers) -> list[Hashable]:

@@ -73,7 +73,8 @@ def check(
         states = model.states(inputs)
         none = torch.zeros(inputs.ids.shape, device=model.device)
         selection = asked(model, inputs, states.logits, shares.scale, none)
-        told = shares.told(model, inputs, states, selection, batch_tokens)
+        everybody = selection.parts(states.logits, inputs.mask)
+        told = shares.told(model, inputs, states, selection, everybody, batch_tokens)
         nobody, _ = shares.nobody.earned(model, inputs, selection, told.players, batch_tokens)
         for row, index in enumerate(batch):
             n = int(told.players.number[row])
@@ -206,7 +207,7 @@ def familiar(
     rest = (away.square().sum(dim=-1) - (away @ directions).square().sum(dim=-1)).mean()
     longest = max(len(encoding) for encoding in training)
     found = Familiar(centre.cpu(), directions.cpu(), scales.cpu(), max(float(rest), 1e-9), 0.0, longest)
-    farthest = float(torch.quantile(found.distance(unseen), UNUSUAL))
+    farthest = float(np.quantile(found.distance(unseen.cpu().numpy()), UNUSUAL))
     return Familiar(found.centre, found.directions, found.scales, found.beyond, farthest, longest)
 
 
