@@ -17,6 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 import whence
 from whence.models.inputs import Encoding
 from whence.models.responses import generate, responding
+from whence.render.rows import rows_of
 
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n' }}{% endfor %}"
@@ -217,6 +218,23 @@ def test_messages_in_pieces() -> None:
         assert said(model("chatml").encode_prompt(chat)) == ["one ", "film"]
     finally:
         made.chat_template = before
+
+
+def test_pieces_are_joined_for_a_template_that_takes_none() -> None:
+    chat = [{"role": "user", "content": [{"type": "text", "text": "one film"}, {"type": "text", "text": "why?"}]}]
+    found = model("chatml").encode_prompt(chat)
+    assert said(found) == ["one film\nwhy?"]
+    assert found.ids == model("chatml").encode_prompt([{"role": "user", "content": "one film\nwhy?"}]).ids
+
+
+def test_blanks_of_a_template_are_a_line_that_can_be_seen() -> None:
+    made = tokenizer("chatml")
+    before, made.chat_template = made.chat_template, "{% for m in messages %}{{ m['content'] }}\n\n{% endfor %}"
+    try:
+        found = whence.explain(model("chatml"), [CHAT[0], CHAT[1]], "gradient", response="no", units="turn")
+    finally:
+        made.chat_template = before
+    assert [row.label for row in rows_of(found, words=True) if row.special] == ["↵↵", "↵↵"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from test_bad_input import HOSTILE
 from typer.testing import CliRunner
 
 import whence
+from whence.citing.ablations import Ablations
 from whence.citing.answering import Answer, answered
 from whence.citing.citations import Citation, CitedSentence
 from whence.citing.documents import sourced_prompt
 from whence.citing.one_pass import ONE_PASS
 from whence.citing.scoring import LEAST
+from whence.citing.surrogate import logit_of
 from whence.cli import app
 from whence.errors import FileError, InputError, ModelError, UnknownNameError, UsageError
 from whence.render.citations_page import page_data
@@ -114,6 +117,48 @@ def test_the_model_writes_the_answer_where_none_is_given() -> None:
     assert found.answer == answered(decoder(), sourced_prompt(QUESTION, DOCUMENTS), None, max_new_tokens=6).text
 
 
+def test_an_answer_may_be_drawn() -> None:
+    cite = functools.partial(whence.cite, decoder(), QUESTION, DOCUMENTS, method="random", max_new_tokens=6)
+    with pytest.warns(whence.WhenceWarning, match="the answer was cut"):
+        drawn = [cite(sample=True, seed=seed) for seed in (1, 1, 2)]
+    assert drawn[0].answer == drawn[1].answer != drawn[2].answer
+    assert drawn[0].options["sample"] is True
+
+
+@pytest.mark.parametrize("worth", [8.0, 0.5])
+def test_sources_of_which_any_will_do_are_said_to_matter_together(
+    worth: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four sources that say the same: hardly ever does one of them matter, and yet without all of them all is lost."""
+
+    def made_up(self: Answer, *_: object) -> Ablations:
+        share = np.ones((1, len(self.encoding.response))) / len(self.tokens[0])
+        return Ablations(
+            lambda sets: (worth * np.asarray(sets.any(axis=1))[:, None] - 10.0) * share, len(self.prompt.sources)
+        )
+
+    monkeypatch.setattr(Answer, "ablations", made_up)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", whence.WhenceWarning)
+        found = whence.cite(decoder(), QUESTION, DOCUMENTS, answer="The film was dull.")
+    assert found.settled
+    assert found.sentences[0].cited == ()
+    odds = math.exp(logit_of(np.array(worth - 10)) - logit_of(np.array(-10.0)))
+    expected = [f"all of them together make its odds {odds:,.0f} times as large"] if worth > LEAST else []
+    assert len(found.warnings) == len(said) == len(expected)
+    assert all(words in told for words, told in zip(expected, found.warnings, strict=True))
+
+
+def test_a_text_that_is_the_name_of_a_file_is_a_text_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes").mkdir()
+    with pytest.warns(whence.WhenceWarning, match="'notes' is taken for a text, though there is a file of this name"):
+        found = whence.cite(decoder(), QUESTION, "notes", answer=ANSWER, method="random")
+    assert found.documents == {"1": "notes"}
+
+
 def test_sources_may_be_documents() -> None:
     found = whence.cite(decoder(), QUESTION, DOCUMENTS, answer=ANSWER, sources="document")
     assert [source.text for source in found.sources] == list(DOCUMENTS.values())
@@ -173,6 +218,9 @@ def test_similarity_is_of_words() -> None:
         ({"documents": []}, InputError, "there is no document to cite"),
         ({"documents": ["a film " * 600]}, InputError, "tokens, the model reads 512"),
         ({"question": " "}, InputError, "the question is empty"),
+        ({"question": None}, InputError, "the question is NoneType"),
+        ({"least": math.nan}, UsageError, "least must be a number of at least 0, got nan"),
+        ({"least": "much"}, UsageError, "least must be a number of at least 0, got 'much'"),
     ],
 )
 def test_what_cannot_be_cited(change: dict[str, Any], error: type[Exception], message: str) -> None:

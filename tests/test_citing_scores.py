@@ -236,6 +236,21 @@ def test_settled_means_that_every_interval_is_on_one_side_or_narrow() -> None:
     assert SourceScores(np.zeros((1, 2))).cited() is None
 
 
+def test_sources_that_the_sets_do_not_tell_apart_settle_nothing() -> None:
+    """Two sets may both hold a source, or both lack it, or hold two sources alike: that says nothing of either."""
+    weights = np.array([0.0, 6.0, 0.0, 0.0, 0.0, 0.0])
+    for seed in range(20):
+        sets = drawn_as_context_cite(3, 6, seed)
+        found = context_cite(ablations_of(linear(weights), 6), ONE_SENTENCE, 3, seed)
+        assert found.low is not None
+        assert found.high is not None
+        for source in range(6):
+            columns = np.column_stack([np.ones(3, bool), np.delete(sets, source, axis=1)]).T
+            unknown = any((sets[:, source] == other).all() or (sets[:, source] != other).all() for other in columns)
+            assert np.isinf(found.high[0, source]) == np.isinf(found.low[0, source]) == unknown
+        assert not found.settled()
+
+
 def test_one_source_alone() -> None:
     found = balanced(ablations_of(linear(np.array([4.0])), 1), ONE_SENTENCE, 2, 0)
     assert found.scores[0, 0] == pytest.approx(4.0)

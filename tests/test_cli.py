@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_models
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
@@ -55,6 +56,15 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
         initializer_range=0.5,
     )  # fmt: skip
     BertForSequenceClassification(config).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def tagger_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tagger with random weights."""
+    folder = tmp_path_factory.mktemp("tagger")
+    tiny_models.build("bert", "token_classification").save_pretrained(folder)
+    tiny_models.wordpiece().save_pretrained(folder)
     return str(folder)
 
 
@@ -141,6 +151,29 @@ def test_layers(tiny_folder: str, layers: str, expected: tuple[Any, ...]) -> Non
 def test_targets(tiny_folder: str, arguments: list[str], description: str) -> None:
     result = done("explain", LINE, "--model", tiny_folder, "--method", "random", "--json", *arguments)
     assert description in objects(result)[0]["target"]["description"]
+
+
+def test_the_tag_of_every_word(tagger_folder: str, tmp_path: Path) -> None:
+    command = ["explain", "a good film, bad", "--model", tagger_folder, "--method", "gradient_x_input"]
+    words = ["a", "good", "film", ",", "bad"]
+    found = objects(done(*command, "--each-word", "--json"))
+    assert [f"({word})" in each["target"]["description"] for word, each in zip(words, found, strict=True)] == [True] * 5
+    page = tmp_path / "tags.html"
+    shown = done(*command, "--each-word", "--html", str(page)).stdout
+    assert "predicted" not in shown, "what the model says of some other word is beside the point"
+    assert page.read_text(encoding="utf-8").count("whence.page") >= 1
+    assert failed(2, *command, "--each-word", "--at", "2")[0] == "error: --each-word explains every word"
+
+
+def test_tags_are_those_of_taggers(tiny_folder: str) -> None:
+    problem = "error: --each-word is for taggers, and this model is for classification"
+    assert failed(2, "explain", LINE, "--model", tiny_folder, "--each-word")[0] == problem
+
+
+def test_options_that_were_left_open_say_nothing(tiny_folder: str) -> None:
+    shown = done("explain", LINE, "--model", tiny_folder, "--method", "leave_one_out").stdout
+    assert "None" not in shown
+    assert "baseline=" in shown
 
 
 def test_scale_pair_and_options_reach_the_method(tiny_folder: str) -> None:

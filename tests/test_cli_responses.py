@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 import whence
 from whence.cli import app
+from whence.units import word_spans
 
 pytestmark = pytest.mark.usefixtures("quiet_only_here")
 PROMPT = "the plot was not bad. but it is too long!"
@@ -77,6 +79,19 @@ def test_a_response_stands_above_what_it_rests_on(folder: str) -> None:
     assert "Ċ" not in shown
 
 
+def test_a_part_of_a_response_rests_on_what_is_clear(folder: str) -> None:
+    """Beside the strongest, nothing is named that has less than a tenth of its score."""
+    command = [PROMPT, "--model", folder, "--response", " she could not say why"]
+    shown = done(*command).stdout
+    told = shown[shown.index("what it rests on most") : shown.index("scores  ")]
+    (found,) = explained(*command)
+    named = 0
+    for word in word_spans(found.response or ""):
+        top = found.part(word).top(3)
+        named += sum(abs(each.score) >= abs(top[0].score) / 10 for each in top)
+    assert len(re.findall(r"[-+]\d\S*|\b0\b", told)) == named
+
+
 def test_json_is_of_schema_2_and_the_same_as_in_python(folder: str) -> None:
     (line,) = done(PROMPT, "--model", folder, "--response", " the film", "--json").stdout.splitlines()
     assert json.loads(line)["schema"] == "whence.explanation/2"
@@ -116,6 +131,15 @@ def test_targets_of_a_response(folder: str) -> None:
     assert "rather than without it" in context.target.description
 
 
+def test_a_response_is_drawn_and_units_are_spans(folder: str) -> None:
+    command = [PROMPT, "--model", folder, "--generate", "--max-new-tokens", "6", "--method", "gradient"]
+    drawn = [explained(*command, "--sample", "--seed", seed)[0].response for seed in ("1", "1", "2")]
+    assert drawn[0] == drawn[1] != drawn[2]
+    (found,) = explained(PROMPT, "--model", folder, "--response", " no", "--units", "0:21, 22:41")
+    assert found.units is not None
+    assert [(unit.start, unit.end) for unit in found.units.units] == [(0, 21), (22, 41)]
+
+
 def test_a_chat_is_read_from_a_file(folder: str, chat_file: str) -> None:
     (found,) = explained("--messages", chat_file, "--model", folder, "--response", " no", "--units", "turn")
     assert found.units is not None
@@ -143,6 +167,9 @@ def test_a_chat_that_ends_with_an_answer_is_explained_as_it_went(folder: str, tm
         (["another", "--response", " no"], "--response is that of one text"),
         (["--without", "the plot"], "--without asks about a response"),
         (["--whole"], "--whole asks about a response"),
+        (["--sample"], "--sample is a way to write a response"),
+        (["--response", " no", "--sample"], "--sample is a way to write a response"),
+        (["--response", " no", "--units", "0:x"], "'0:x' is not a span"),
         (["--response", " no", "--without", "a spoon"], "'a spoon' is not in the prompt"),
         (["--response", " no", "--units", "turn"], "a text has no turns"),
         (["--response", " no", "--against", " yes", "--method", "gradient"], "gradient cannot say why one response"),

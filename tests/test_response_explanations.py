@@ -259,8 +259,29 @@ def test_a_text_without_a_word_about_responses_is_asked_for_its_next_token() -> 
     found = whence.explain(decoder(), PROMPT, "gradient")
     assert (found.pair, found.outputs, found.model.task) == (None, None, "causal_lm")
     ids = [token.id for token in found.tokens]
-    by_ids = whence.explain(decoder(), ids, "gradient")
-    np.testing.assert_array_equal(by_ids.scores, found.scores)
+    shapes: tuple[Any, ...] = (ids, tuple(ids), np.array(ids), torch.tensor(ids))
+    for given in shapes:
+        np.testing.assert_array_equal(whence.explain(decoder(), given, "gradient").scores, found.scores)
+    mixed: Any = [ids, PROMPT, torch.tensor(ids)]
+    several: Any = whence.explain(decoder(), mixed, "gradient")
+    for each in several:
+        np.testing.assert_allclose(each.scores, found.scores, rtol=1e-4, atol=1e-6)
+    both = whence.explain(decoder(), torch.tensor([ids, ids]), "gradient")
+    np.testing.assert_allclose(both[1].scores, found.scores, rtol=1e-4, atol=1e-6)
+
+
+def test_a_response_may_be_drawn() -> None:
+    drawn = [
+        whence.explain(decoder(), PROMPT, "random", response=None, max_new_tokens=8, sample=True, seed=seed).response
+        for seed in (1, 1, 2)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize("texts", [{"role": "user", "content": "why"}, 5, None])
+def test_what_is_no_text_at_all_is_refused(texts: Any) -> None:
+    with pytest.raises(whence.InputError, match=f"texts is {type(texts).__name__}"):
+        whence.explain(decoder(), texts, "gradient", response=None)
 
 
 def test_targets_are_characters_words_or_all() -> None:
@@ -294,6 +315,10 @@ def test_targets_are_characters_words_or_all() -> None:
         ({"foil": " a", "method": "gradient"}, "gradient cannot say why one response rather than another"),
         ({"without": (500, 600)}, "no token of the prompt lies in these passages"),
         ({"without": "unheard"}, "'unheard' is not in the prompt"),
+        ({"without": ["it is", "unheard"]}, "'unheard' is not in the prompt"),
+        ({"without": 5}, "5 is no part of a prompt"),
+        ({"without": [(1, 2, 3)]}, r"\(1, 2, 3\) is no part of a prompt"),
+        ({"without": PROMPT}, "without these passages nothing of the prompt is left"),
     ],
 )
 def test_what_cannot_be_asked_about_a_response_is_refused(settings: dict[str, Any], complaint: str) -> None:
@@ -350,6 +375,22 @@ def test_with_context_rather_than_without() -> None:
             shorter = [number for i, number in enumerate(prompt) if i not in gone | {position}]
             lost = lost - (scored(rest) - scored(shorter))
         np.testing.assert_allclose(found.outputs.scores[:, 0, position], lost, rtol=1e-3, atol=3e-4)
+
+
+def test_several_passages_go_by_their_words_or_characters() -> None:
+    explain = functools.partial(whence.explain, decoder(), PROMPT, response=RESPONSE)
+    words = explain(without=["too long", "the plot"])
+    start = PROMPT.index("too long")
+    np.testing.assert_array_equal(words.scores, explain(without=["the plot", (start, start + 8)]).scores)
+    assert words.target.value != explain(without="too long").target.value
+
+
+def test_a_prompt_that_is_empty_is_not_answered() -> None:
+    for prompt in ("", " ", [{"role": "user", "content": ""}]):
+        with pytest.raises(whence.UsageError, match=r"the prompt is empty|the model has no chat template"):
+            whence.explain(decoder(), prompt, response=None)
+    with pytest.raises(whence.InputError, match="a tuple of 3 is no prompt with its response"):
+        whence.explain(decoder(), ("a", "b", "c"), response=None)
 
 
 @pytest.mark.parametrize("units", ["word", "sentence", "paragraph", [(0, 20), (22, 41)]])

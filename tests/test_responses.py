@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import tiny_models
 import torch
@@ -14,7 +15,7 @@ from whence import testing
 from whence.models import shared_beginning
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
-from whence.models.responses import generate, log_probabilities_without, responding
+from whence.models.responses import generate, generate_each, log_probabilities_without, responding
 from whence.selection import select
 
 DECODERS = ("gpt2", "llama", "qwen3", "gemma2", "opt", "gpt-neox")
@@ -192,6 +193,22 @@ def test_writing_leaves_the_model_as_found_and_repeats_with_a_seed() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+def test_what_is_drawn_for_a_prompt_does_not_depend_on_the_others() -> None:
+    model = tiny_models.tiny("gpt2", "causal_lm")
+    prompts = [model.encode(text).ids for text in ("a witty film", "a witty plot", "why so sad")]
+    together = generate_each(model, prompts, max_new_tokens=8, sample=True, seed=3)
+    assert together == [generate(model, prompt, max_new_tokens=8, sample=True, seed=3) for prompt in prompts]
+    assert together != generate_each(model, prompts, max_new_tokens=8)
+
+
+def test_arrays_tensors_and_tuples_of_ids_are_ids() -> None:
+    model = view("gpt2")
+    expected = model.encode_response([5, 6, 7], [8, 9])
+    makers: tuple[Any, ...] = (np.array, torch.tensor, tuple)
+    for made in makers:
+        assert model.encode_response(made([5, 6, 7]), made([8, 9])) == expected
+
+
 def test_the_token_that_ends_a_response_is_no_part_of_it() -> None:
     model = tiny_models.tiny("gpt2", "causal_lm")
     module: Any = model.module
@@ -216,6 +233,10 @@ def test_the_token_that_ends_a_response_is_no_part_of_it() -> None:
         ("a film", [5, 99_999], "the model has no token with id 99999"),
         ("a film", [5, -1], "the model has no token with id -1"),
         ([1.5], " end", "the model has no token with id 1.5"),
+        (np.array([1.5]), " end", "the model has no token with id 1.5"),
+        ("a film", 5, "5 is neither a text nor token ids"),
+        ("a film", {5, 6}, "is neither a text nor token ids"),
+        ([5] * 65, " end", "the prompt takes 65 tokens, the model reads 64"),
     ],
 )
 def test_what_cannot_be_a_response_is_refused(prompt: Any, response: Any, complaint: str) -> None:

@@ -181,7 +181,7 @@ SENTENCES: dict[str, list[str]] = {
     "years": ["It began in 1990.", "5 years later it ended."],
     "quotation": ['He said, "Stop."', "Then he left.", "‘Why?’", "“Nobody knows.”", "(He was late.)", "So was I."],
     "quotation goes on": ['"Why?" he asked.', "“Stop!” cried she.", "‘It is.’ said he."],
-    "german": ["„Komm.“", "Er ging, z.B. nach Haus, d.h. heim.", "Nr. 5 lebt."],
+    "german": ["„Komm.“", "Er ging, z.B. nach Haus, d.h. heim.", "Nr. 5 lebt.", "Am 3. Mai kam er.", "Sie kam am 4."],
     "french": ["« Bonjour. »", "M. Dupont et Mme. Lee sont partis.", "Quoi ?", "Rien !"],
     "ellipses": ["Wait... what… no.", "He left...", "Then she came…", "Well . . . yes."],
     "marks": ["What?!", "No!!!", "Really??", "Yes."],

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.errors import InputError, NonFiniteError, UsageError, WhenceWarning, warn_of_old_name
+from whence.errors import NonFiniteError, UsageError, WhenceWarning, warn_of_old_name
 from whence.explanation import Layer, ModelRecord, Token
 from whence.files import written
 from whence.json_records import load_json, plain, save_json
@@ -29,7 +29,7 @@ from whence.models.responses import (
     Unasked,
     answered_each,
     asked_view,
-    is_ids_or_messages,
+    given_texts,
 )
 from whence.models.vocabulary import VocabularyLabels
 from whence.results import Results, Shown
@@ -214,12 +214,12 @@ def decode_layers(  # type: ignore[overload-overlap]
 ) -> Lens: ...  # fmt: skip
 @overload
 def decode_layers(
-    model: LayeredModel, texts: Iterable[Text | Messages], k: int = ..., layers: Layers = ..., *,
+    model: LayeredModel, texts: Iterable[Text | Ids | Messages], k: int = ..., layers: Layers = ..., *,
     response: Sequence[str | Ids] | Unasked | None = ..., max_new_tokens: int = ...,
 ) -> Results[Lens]: ...  # fmt: skip
 def decode_layers(
     model: LayeredModel,
-    texts: Text | Ids | Messages | Iterable[Text | Messages],
+    texts: Text | Ids | Messages | Iterable[Text | Ids | Messages],
     k: int = 5,
     layers: Layers = "all",
     *,
@@ -242,10 +242,7 @@ def decode_layers(
             then tells what each layer would have written in the place of every token.
         max_new_tokens: how much it writes at most.
     """
-    if not isinstance(texts, Iterable):
-        raise InputError(f"texts is {type(texts).__name__}", "give a string, a pair of strings, or a list of these")
-    single = isinstance(texts, (str, tuple)) or is_ids_or_messages(texts)
-    given: list[Any] = [texts] if single else list(texts)
+    given, single = given_texts(texts)
     model = asked_view(model, given, response)
     if model.reading.responds:
         encodings = answered_each(model, given, [response] if single else response, max_new_tokens, seed=0)

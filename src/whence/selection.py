@@ -138,7 +138,8 @@ def select(
         of_sides = [parts.filled(max(sizes)) for parts in of_sides]
         counted = torch.stack([parts.counted for parts in of_sides if parts.counted is not None], dim=1)
     weights = torch.ones(len(sides), device=logits.device)
-    weights[1:] = -1.0
+    if len(sides) > 1:
+        weights[1:] = -1.0
     words = [parts.descriptions for parts in of_sides]
     return Selection(
         reading,

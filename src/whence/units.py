@@ -96,7 +96,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Abbreviations after which a sentence goes on; those before a number; and those that may also end a sentence.
+# Abbreviations after which a sentence goes on; those before a number; months, before which a number with a full stop is
+# a day; and abbreviations that may also end a sentence.
 _NEVER_END = _words("""
     dr mr mrs ms prof st mt ft gen rep sen gov capt cpt lt col sgt maj cmdr rev hon messrs mme mlle sra srta dra fr hr
     vs cf al viz approx ca resp bzw incl excl est dept univ e.g i.e z.b d.h u.a p.ex p.ej m.a.w
@@ -105,6 +106,7 @@ _BEFORE_NUMBERS = _words("""
     no nos nr nº num fig figs eq eqs sec sect ch chap art vol p pp pg para ver v jan feb mar apr jun jul aug sep sept
     oct nov dec
 """)
+_MONTHS = _words("januar jänner februar märz april mai juni juli august september oktober november dezember")
 _MAY_END = _words("inc ltd co corp llc bros jr sr etc usw esq ave blvd rd")
 _BEGINS_A_SENTENCE = _words("""
     a after all also although an and as at because before but by each every finally first for from he her here his how
@@ -205,7 +207,8 @@ def _abbreviates(text: str, begin: int, stop: int, begins: str, word: str) -> bo
         start -= 1
     before = text[start:stop].lower()
     if before.isdecimal():
-        return len(before) < 3 and _BEFORE_ITEM.fullmatch(text, max(begin, start - 4), start) is not None
+        in_front = _BEFORE_ITEM.fullmatch(text, max(begin, start - 4), start) is not None
+        return len(before) < 3 and (in_front or word in _MONTHS)
     if before in _NEVER_END:
         return True
     if before in _BEFORE_NUMBERS and begins.isnumeric():

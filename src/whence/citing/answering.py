@@ -73,14 +73,20 @@ class Answer:
 
 
 def answered(
-    model: LayeredModel, prompt: SourcedPrompt, given: str | Ids | None = None, *, max_new_tokens: int, seed: int = 0
+    model: LayeredModel,
+    prompt: SourcedPrompt,
+    given: str | Ids | None = None,
+    *,
+    max_new_tokens: int,
+    seed: int = 0,
+    sample: bool = False,
 ) -> Answer:
     """The model's answer, or the one that is given, cut into sentences."""
     if given is not None and len(given) == 0:
         raise InputError("the answer is empty", "leave it out, and the model writes one")
     view = responding(model)
     asked = [{"role": "user", "content": prompt.text}] if _chats(view) else prompt.text + _CUE
-    encoding = responses.answered(view, asked, given, max_new_tokens=max_new_tokens, seed=seed)
+    encoding = responses.answered(view, asked, given, max_new_tokens=max_new_tokens, seed=seed, sample=sample)
     spans = sentence_spans(encoding.pair or "")
     own = [token for token in encoding.tokens if token.segment == 1]
     # a token carries the space before a word, not the one behind: it belongs to the sentence that it first reaches into

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import time
 import warnings as python_warnings
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from whence.citing.ablations import of_sentences
+from whence.citing.ablations import Ablations, of_sentences
 from whence.citing.answering import Answer, answered
 from whence.citing.citations import Citation, Citations, CitedSentence
 from whence.citing.documents import Documents, SourceUnit, read_documents, sourced_prompt
 from whence.citing.one_pass import ONE_PASS
 from whence.citing.scoring import LEAST, SCORES, SourceScores, settled_scores
-from whence.errors import UnknownNameError, UsageError, WhenceWarning
+from whence.citing.surrogate import logit_of
+from whence.errors import InputError, UnknownNameError, UsageError, WhenceWarning
 from whence.explanation import Cost
 from whence.methods.options import at_least, check_seed
 from whence.models.inputs import Ids
@@ -29,6 +31,7 @@ MOST_SETS = 256
 """How many sets of sources are asked about at most, unless a budget is given."""
 MAX_NEW_TOKENS = 128
 CITING_METHODS: tuple[str, ...] = (*SCORES, *ONE_PASS)
+_MOST_ODDS = math.log(1e9)  # beyond that a number says no more
 _WITH_GRADIENTS = ("gradient_x_input", "gradient")
 _ADDS = "what the source adds to the logit of the sentence's probability"
 _MEANINGS = {
@@ -55,6 +58,7 @@ def cite(
     budget: int | Literal["auto"] = "auto",
     least: float = LEAST,
     max_new_tokens: int = MAX_NEW_TOKENS,
+    sample: bool = False,
     seed: int = 0,
     batch_tokens: int | None = None,
 ) -> Citations:
@@ -76,6 +80,7 @@ def cite(
             256 at most.
         least: the score from which on a source is cited.
         max_new_tokens: how long the model's answer may be.
+        sample: whether the model draws its answer, by its own generation config and the seed.
         seed: makes every random choice repeatable.
         batch_tokens: tokens a forward pass holds at most; lower it if memory runs out.
     """
@@ -87,10 +92,13 @@ def cite(
             raise UsageError(f"budget must be a number or 'auto', got {budget!r}", "give budget=64")
         at_least("budget", budget, 2)
     at_least("max_new_tokens", max_new_tokens, 1)
+    at_least("least", least, 0)
+    if not isinstance(question, str):
+        raise InputError(f"the question is {type(question).__name__}", "ask in words")
     found = read_documents(documents)
     prompt = sourced_prompt(question.strip(), found, sources)
     started = time.perf_counter()
-    asked = answered(model, prompt, answer, max_new_tokens=max_new_tokens, seed=seed)
+    asked = answered(model, prompt, answer, max_new_tokens=max_new_tokens, seed=seed, sample=sample)
     ablations = asked.ablations(batch_tokens)
     if method in ONE_PASS:
         scores = ONE_PASS[method](asked, seed)
@@ -107,6 +115,9 @@ def cite(
         warnings.append(
             f"after {ablations.asked} sets of sources it is not settled what is cited; give a larger budget"
         )
+    sentences = _sentences(asked, scores, of_sentences(everything, asked.tokens)[:, 0], least)
+    if scores.settled(least):
+        warnings += _together(ablations, asked, sentences, least)
     for warning in warnings:
         python_warnings.warn(warning, WhenceWarning, stacklevel=2)
     return Citations(
@@ -115,12 +126,12 @@ def cite(
         answer=asked.text,
         written=answer is None,
         sources=prompt.sources,
-        sentences=_sentences(asked, scores, of_sentences(everything, asked.tokens)[:, 0], least),
+        sentences=sentences,
         method=method,
         meaning=_MEANINGS[method],
         least=least,
         settled=scores.settled(least),
-        options={"sources": sources, "budget": budget, "max_new_tokens": max_new_tokens},
+        options={"sources": sources, "budget": budget, "max_new_tokens": max_new_tokens, "sample": sample},
         model=asked.model.record,
         seed=seed,
         cost=Cost(ablations.asked, backwards, time.perf_counter() - started),
@@ -147,6 +158,22 @@ def _sentences(
         rests_on = None if cited is None else tuple(source for source in order if cited[number, source])
         found.append(CitedSentence(start, end, float(whole[number]), ranked, rests_on))
     return tuple(found)
+
+
+def _together(ablations: Ablations, asked: Answer, sentences: Sequence[CitedSentence], least: float) -> list[str]:
+    """Of sentences that rest on no single source, those that rest on all together: sources may say the same."""
+    alone = [number for number, sentence in enumerate(sentences) if sentence.cited == ()]
+    if not alone:
+        return []
+    nothing, everything = np.zeros((1, ablations.n_sources), bool), np.ones((1, ablations.n_sources), bool)
+    known = ablations.log_probabilities(np.concatenate([nothing, everything]))
+    without, given = logit_of(of_sentences(known, asked.tokens)).T
+    return [
+        f"sentence {number + 1} rests on none of the sources by itself, but all of them together make its odds "
+        f"{math.exp(min(given[number] - without[number], _MOST_ODDS)):,.0f} times as large: several may say the same"
+        for number in alone
+        if given[number] - without[number] > least
+    ]
 
 
 def _finite(value: float) -> float | None:

@@ -7,6 +7,7 @@ question. Sets of sources are made by deleting: what is left reads as if the res
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from whence.data.tables import FORMATS, table_of
-from whence.errors import FileError, InputError, UnknownNameError
+from whence.errors import FileError, InputError, UnknownNameError, WhenceWarning
 from whence.units import Span, paragraph_spans, sentence_spans
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ SourceUnit = Literal["sentence", "paragraph", "document"]
 SOURCE_UNITS: tuple[SourceUnit, ...] = get_args(SourceUnit)
 TEXT_FILES = (".txt", ".md")
 _NAMES = ("name", "title", "id")  # columns of a table of documents that may name them, the first that is there
+_LONGEST_NAME = 255
 _BEFORE, _BETWEEN = "Context: ", "\n\n"
 
 
@@ -67,6 +69,7 @@ def read_documents(documents: Documents) -> dict[str, str]:
 
 def _texts(given: str | Path, number: int) -> list[tuple[str, str]]:
     if not isinstance(given, Path):
+        _warn_of_files(given)
         return [(str(number), given)]
     path = given.expanduser()
     if path.is_dir():
@@ -82,6 +85,13 @@ def _texts(given: str | Path, number: int) -> list[tuple[str, str]]:
         known = ", ".join(dict.fromkeys((*TEXT_FILES, *FORMATS)))
         raise FileError(f"cannot read documents from {path.name!r}", f"give a folder, or a file of these: {known}")
     return _rows(path)
+
+
+def _warn_of_files(text: object) -> None:
+    """A string is a text; whoever meant the files of that name should know how to say so."""
+    if isinstance(text, str) and "\n" not in text and len(text) < _LONGEST_NAME and Path(text).expanduser().exists():
+        advice = f"Path({text!r}) stands for what is in it"
+        warnings.warn(f"{text!r} is taken for a text, though there is a file of this name: {advice}", WhenceWarning, 4)
 
 
 def _rows(path: Path) -> list[tuple[str, str]]:

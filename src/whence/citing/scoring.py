@@ -93,7 +93,16 @@ def context_cite(
     scores = np.stack([lasso(sets, of) for of in per_token]) * lengths
     draws = np.random.default_rng(seed).integers(budget, size=(_RESAMPLES, budget))
     errors = np.stack([lasso(sets[draws], of[draws], tolerance=1e-3).std(axis=0, ddof=1) for of in per_token]) * lengths
-    return SourceScores.around(scores, errors * _quantile(ablations.n_sources, budget - 1))
+    margin = np.where(_told_apart(sets), errors * _quantile(ablations.n_sources, budget - 1), np.inf)
+    return SourceScores.around(scores, margin)
+
+
+def _told_apart(sets: Bool[np.ndarray, "set source"]) -> Bool[np.ndarray, " source"]:
+    """Which sources can be told from all others by these sets, and from what is always there: a few sets may hold a
+    source each time, or two of them always together, and a weight of zero then says nothing."""
+    columns = np.concatenate([np.ones((len(sets), 1)), np.where(sets, 1.0, -1.0)], axis=1)
+    alike = np.abs(columns.T @ columns) == len(sets)
+    return np.asarray(alike.sum(axis=1)[1:] == 1)
 
 
 def leave_one_out(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from whence.cli.reporting import say
 from whence.errors import FileError, UsageError
 
 if TYPE_CHECKING:
+    from whence.models.layered import LayeredModel
     from whence.targets import Labels, Target
 
 SomeTexts = Annotated[
@@ -48,7 +49,7 @@ UnitName = Annotated[
     Option(
         "--units",
         metavar="UNIT",
-        help="What is scored: token, word, sentence, paragraph or turn (of a chat).",
+        help="What is scored: token, word, sentence, paragraph, turn (of a chat), or spans such as 0:12,13:40.",
         autocompletion=completion.units,
     ),
 ]
@@ -63,6 +64,9 @@ ResponseText = Annotated[
     str | None, Option("--response", metavar="TEXT", help="What a decoder wrote after the text: explain that.")
 ]
 Generate = Annotated[bool, Option("--generate", help="Let a decoder write a response, and explain that.")]
+Sample = Annotated[
+    bool, Option("--sample", help="Draw what is written by the model's own settings and --seed; else the likeliest.")
+]
 ResponseColumn = Annotated[
     str | None, Option("--response-column", metavar="NAME", help="The column of what a decoder wrote after each text.")
 ]
@@ -83,6 +87,9 @@ ScaleName = Annotated[
 ]
 Pair = Annotated[str | None, Option("--pair", metavar="TEXT", help="The second text: a context, a hypothesis.")]
 SpanText = Annotated[str | None, Option("--span", metavar="START:END", help="An answer: characters of the pair.")]
+EachWord = Annotated[
+    bool, Option("--each-word", help="Of a tagger: explain the tag of every word; on the page one chooses.")
+]
 At = Annotated[int | None, Option("--at", metavar="CHARACTER", help="Explain the token at this character.")]
 TaskName = Annotated[str | None, Option("--task", metavar="T", help="What the model is for, if it does not tell.")]
 Revision = Annotated[str | None, Option("--revision", metavar="R", help="The branch, tag or commit of a hub model.")]
@@ -192,6 +199,18 @@ def parse_settings(layers: str | None, scale: str | None, seed: int, batch_token
     return {"layers": parse_layers(layers), "scale": scale, "seed": seed, "batch_tokens": batch_tokens}
 
 
+def parse_units(units: str) -> Any:
+    """A kind of unit by name, or spans of characters.
+
+    >>> parse_units("sentence"), parse_units("0:12,13:40")
+    ('sentence', [(0, 12), (13, 40)])
+    """
+    if ":" not in units:
+        return units
+    spans = [_parse_span(span.strip()) for span in units.split(",")]
+    return [(span.start, span.end) for span in spans]
+
+
 def parse_layers(layers: str | None) -> list[int | str] | None:
     """The layers by number or name; what they must be is for the model to say."""
     if layers is None:
@@ -251,6 +270,22 @@ def parse_target(labels: Labels, target: str | None, against: str | None, span: 
         this = Label(None if target in (None, "predicted") else _label(str(target), labels), at)
         that = None if against is None else Label(_label(against, labels), at)
     return this if that is None else Contrast(this, that)
+
+
+def tag_targets(model: LayeredModel, source: Any, target: Target) -> Iterator[Target]:
+    """The tag of every word that the model reads, in place of one; `target` says which tag, if not its own."""
+    from whence.targets import Label
+    from whence.units import word_spans
+
+    if model.reading.task != "token_classification":
+        raise UsageError(f"--each-word is for taggers, and this model is for {model.reading.task}", "leave it out")
+    if not isinstance(target, Label) or target.at is not None:
+        raise UsageError("--each-word explains every word", "leave out --at, --span and --against")
+    text, pair = source if isinstance(source, tuple) else (source, None)
+    read = [token for token in model.encode(text, pair).tokens if token.segment == 0 and not token.special]
+    for start, _ in word_spans(text):
+        if any(token.start <= start < token.end for token in read):
+            yield Label(target.label, start)
 
 
 def parse_response_target(target: str | None, at: int | None) -> Target:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Option
 
-from whence.cli.arguments import BatchTokens, Debug, Html, Json, ModelName, Revision, Save, Seed, Trust
+from whence.cli.arguments import BatchTokens, Debug, Html, Json, ModelName, Revision, Sample, Save, Seed, Trust
 from whence.cli.progress import load_model
 from whence.cli.reporting import check_page, errors_reported, print_line, print_views, say
 from whence.errors import UnknownNameError, UsageError
@@ -25,14 +25,16 @@ CitingMethod = Annotated[
 ]
 SourceUnits = Annotated[str, Option("--sources", metavar="UNIT", help="What is cited: sentence, paragraph, document.")]
 Budget = Annotated[str, Option("--budget", metavar="N|auto", help="Sets of sources asked about; auto: until settled.")]
+
 Longest = Annotated[int, Option("--max-new-tokens", metavar="N", min=1, help="How long the model's answer may be.")]
 
 
 def cite(
     question: Question, documents: DocumentPaths, model: ModelName = None, answer: GivenAnswer = None,
     method: CitingMethod = "balanced", sources: SourceUnits = "sentence", budget: Budget = "auto",
-    max_new_tokens: Longest = 128, revision: Revision = None, trust: Trust = False, as_json: Json = False,
-    save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None, debug: Debug = False,
+    max_new_tokens: Longest = 128, sample: Sample = False, revision: Revision = None, trust: Trust = False,
+    as_json: Json = False, save: Save = None, html: Html = None, seed: Seed = 0, batch_tokens: BatchTokens = None,
+    debug: Debug = False,
 ) -> None:  # fmt: skip
     """Answer a question about documents, and tell which sources each sentence of the answer rests on."""
     with errors_reported(debug):
@@ -54,7 +56,7 @@ def cite(
         loaded = load_model(model, None, revision, trust=trust)
         found = cite_answer(
             loaded, question, texts, answer=answer, method=method, sources=sources,
-            budget="auto" if budget == "auto" else int(budget), max_new_tokens=max_new_tokens, seed=seed,
+            budget="auto" if budget == "auto" else int(budget), max_new_tokens=max_new_tokens, sample=sample, seed=seed,
             batch_tokens=batch_tokens,
         )  # fmt: skip
         if save is not None:

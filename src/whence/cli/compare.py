@@ -32,6 +32,7 @@ from whence.cli.arguments import (
     parse_options,
     parse_settings,
     parse_target,
+    parse_units,
     read_texts,
 )
 from whence.cli.progress import lenses_of, load_model
@@ -71,7 +72,7 @@ def compare(
         names = known_methods([name.strip() for name in methods.split(",") if name.strip()])
         if not names:
             raise UsageError("no method is named", "give some with commas: --methods held_still,shapley")
-        settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": units}
+        settings = parse_settings(layers, scale, seed, batch_tokens) | {"units": parse_units(units)}
         probes = fetched(probes)
         options = parse_options(option or []) | ({} if probes is None else {"probes": probes})
         shared_options(names, options)  # checked before a model is loaded

@@ -31,7 +31,7 @@ from whence.cli.progress import load_model
 from whence.cli.reporting import check_page, errors_reported, print_line, print_views, say
 from whence.errors import UsageError
 
-Top = Annotated[int, Option("--top", metavar="K", help="How many words at each position.")]
+Top = Annotated[int, Option("--top", metavar="K", min=1, help="How many words at each position.")]
 
 
 def lens(

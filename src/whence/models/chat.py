@@ -29,6 +29,16 @@ def rendered(tokenizer: PreTrainedTokenizerBase, messages: Messages) -> tuple[st
         raise UsageError("the model has no chat template, so it takes no messages", "give the prompt as one text")
     for number, message in enumerate(messages):
         _check(message, number)
+    if not any(isinstance(message["content"], list) for message in messages):
+        return _followed(tokenizer, messages)
+    try:
+        return _followed(tokenizer, messages)
+    except InputError:  # not every template takes messages in pieces
+        return _followed(tokenizer, [_in_one_piece(message) for message in messages])
+
+
+def _followed(tokenizer: PreTrainedTokenizerBase, messages: Messages) -> tuple[str, tuple[Turn, ...]]:
+    """What the template makes of the messages, and where each stands in it."""
     said = [(str(message["role"]), text) for message in messages for text in _texts(message)]
     whole = _written(tokenizer, messages)
     sign = next(sign for sign in _signs() if sign not in whole)
@@ -42,6 +52,11 @@ def rendered(tokenizer: PreTrainedTokenizerBase, messages: Messages) -> tuple[st
         "the model's chat template changes what the messages say, so their words cannot be followed",
         "write the prompt out as one text, or give its token ids",
     )
+
+
+def _in_one_piece(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same message for a template that takes no pieces."""
+    return {**message, "content": "\n".join(_texts(message))}
 
 
 def _check(message: Mapping[str, Any], number: int) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 
 from whence.errors import InputError, UsageError
 from whence.models.chat import rendered
-from whence.models.inputs import WRITTEN, Encoding, Ids, Messages, Prompt
+from whence.models.inputs import WRITTEN, Encoding, Ids, Messages, Prompt, plain_numbers
 from whence.models.slow_tokenizer import SlowTokenizer
 from whence.models.vocabulary import VocabularyLabels
 from whence.tokens import Token, Tokens
@@ -122,14 +122,14 @@ class HuggingFaceTokenizer:
         if all(isinstance(message, Mapping) for message in prompt):
             return self._encode_chat(prompt)  # type: ignore[arg-type]
         ids = self._known(prompt)
+        self._check_length("the prompt takes", len(ids))
         text, spans = self._labels.spelled(ids, begins=True)
         return Encoding(text, None, self._tokens(ids, spans, text), {})
 
     def encode_response(self, prompt: Prompt, response: str | Ids) -> Encoding:
         """A prompt, and a response exactly as given: as token ids, or as a text that is cut into tokens by itself."""
         before = self.encode_prompt(prompt)
-        if before.is_empty:
-            raise InputError("the prompt is empty: there is nothing that a response could rest on", "give a prompt")
+        before.check_asks()
         if isinstance(response, str):
             _check_unicode(response)
             written, ids, spans = response, *self._cut(response)
@@ -178,8 +178,11 @@ class HuggingFaceTokenizer:
         features = {name: table[name] for name in self._features if name in table}
         return Encoding(text, None, tuple(tokens), features, turns=turns)
 
-    def _known(self, ids: Sequence[Any]) -> list[int]:
+    def _known(self, given: Any) -> list[int]:
         """Token ids given by a user, all of which the model must know."""
+        ids = plain_numbers(given)
+        if not isinstance(ids, Sequence):
+            raise InputError(f"{given!r} is neither a text nor token ids", "give a string, or a list of token ids")
         for number in ids:
             if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= int(number) < self._n_ids:
                 raise UsageError(f"the model has no token with id {number!r}", f"ids go from 0 to {self._n_ids - 1}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,7 +12,7 @@ import regex
 import torch
 from torch import Tensor
 
-from whence.errors import UsageError
+from whence.errors import InputError, UsageError
 from whence.tokens import Token, Tokens
 from whence.units import word_of, word_spans
 
@@ -79,6 +80,11 @@ class Encoding:
         """Whether no token is part of any word."""
         return all(word is None for word in self.columns.words)
 
+    def check_asks(self) -> None:
+        """Refuse a prompt that says nothing."""
+        if self.is_empty:
+            raise InputError("the prompt is empty: there is nothing that a response could rest on", "give a prompt")
+
     @property
     def prompt_ids(self) -> list[int]:
         """The ids of what the response answers, without those that an encoder–decoder begins to write with."""
@@ -114,6 +120,23 @@ Messages = Sequence[Mapping[str, Any]]
 """A chat: what each turn says ("content") and who says it ("role")."""
 Prompt = str | Ids | Messages
 """What a decoder is given to go on from."""
+
+
+def plain_numbers(values: Any) -> Any:
+    """The numbers of an array or a tensor as a list; anything else as it is."""
+    return values.tolist() if isinstance(values, (np.ndarray, Tensor)) else values
+
+
+def is_ids_or_messages(value: Any) -> bool:
+    """Whether a prompt is given as token ids or messages, not as a text or several of them."""
+    value = plain_numbers(value)
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and bool(value) and all(
+        isinstance(item, Mapping) or (isinstance(item, Integral) and not isinstance(item, bool)) for item in value
+    )  # fmt: skip
+
+
+def is_chat(value: Any) -> bool:
+    return is_ids_or_messages(value) and isinstance(value[0], Mapping)
 
 
 @runtime_checkable

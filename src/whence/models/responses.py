@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import takewhile
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -21,7 +20,7 @@ from torch import Tensor
 from whence.errors import InputError, ModelError, UsageError
 from whence.models.batching import micro_batches, usual_batch_tokens
 from whence.models.deletion import Deletion
-from whence.models.inputs import Encoding, Ids, Prompt
+from whence.models.inputs import Encoding, Ids, Prompt, is_chat, is_ids_or_messages
 from whence.models.layered import LayeredModel
 from whence.models.shared_keys import copied_keys
 from whence.tasks.causal_lm import CausalLM
@@ -59,6 +58,17 @@ def responding(model: LayeredModel) -> LayeredModel:
     return _RESPONDING[model]
 
 
+def given_texts(texts: Any) -> tuple[list[Any], bool]:
+    """What a call is about as a list, and whether it was but one: a text, a pair, token ids or a chat."""
+    if isinstance(texts, Mapping) or not isinstance(texts, Iterable):
+        raise InputError(
+            f"texts is {type(texts).__name__}",
+            "give a string, a pair of strings, token ids or a list of messages, or a list of these",
+        )
+    single = isinstance(texts, (str, tuple)) or is_ids_or_messages(texts)
+    return [texts] if single else list(texts), single
+
+
 def asked_view(model: LayeredModel, texts: Iterable[Any], responses: Any) -> LayeredModel:
     """The model as it is asked about these texts: about responses if some are given or wanted, or the texts are chats;
     else as it is."""
@@ -87,9 +97,17 @@ def generate(
 
 
 def generate_each(
-    model: LayeredModel, prompts: Sequence[Ids], *, max_new_tokens: int = MAX_NEW_TOKENS, seed: int = 0
+    model: LayeredModel,
+    prompts: Sequence[Ids],
+    *,
+    max_new_tokens: int = MAX_NEW_TOKENS,
+    sample: bool = False,
+    seed: int = 0,
 ) -> list[list[int]]:
-    """The likeliest continuation of each prompt. Prompts of one length go together, so that none is ever padded."""
+    """What the model writes after each prompt. Prompts of one length go together, so that none is ever padded; where
+    it draws, each goes alone, so that what is drawn does not depend on the others."""
+    if sample:
+        return [generate(model, each, max_new_tokens=max_new_tokens, sample=True, seed=seed) for each in prompts]
     found: dict[int, list[int]] = {}
     order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
     size = lambda index: len(prompts[index]) + max_new_tokens  # noqa: E731
@@ -143,19 +161,14 @@ def _written_after(
     return [list(takewhile(lambda number: number not in ends, row)) for row in found[:, before:].tolist()]
 
 
-def is_ids_or_messages(value: object) -> bool:
-    """Whether a prompt is given as token ids or messages, not as a text or several of them."""
-    return isinstance(value, Sequence) and not isinstance(value, (str, tuple)) and bool(value) and all(
-        isinstance(item, Mapping) or (isinstance(item, Integral) and not isinstance(item, bool)) for item in value
-    )  # fmt: skip
-
-
-def is_chat(value: object) -> bool:
-    return is_ids_or_messages(value) and isinstance(value, Sequence) and isinstance(value[0], Mapping)
-
-
 def with_responses(
-    model: LayeredModel, prompts: Sequence[Any], responses: Any, max_new_tokens: int, seed: int
+    model: LayeredModel,
+    prompts: Sequence[Any],
+    responses: Any,
+    max_new_tokens: int,
+    seed: int,
+    *,
+    sample: bool = False,
 ) -> list[tuple[Prompt, str | Ids]]:
     """Prompts with their responses, one each, or None for what the model writes itself; a prompt may also come as a
     pair with its response."""
@@ -164,13 +177,14 @@ def with_responses(
         raise UsageError(f"{len(prompts)} prompts have not one response each", "give a list of responses, or None")
     found: list[tuple[Prompt, Any]] = []
     for prompt, response in zip(prompts, given, strict=True):
-        prompt, response = prompt if isinstance(prompt, tuple) else (prompt, response)
+        if isinstance(prompt, tuple) and not is_ids_or_messages(prompt):
+            prompt, response = _pair_of(prompt)
         if response is UNASKED and is_chat(prompt) and prompt[-1].get("role") == "assistant":
             prompt, response = prompt[:-1], prompt[-1].get("content") or ""  # the chat as it went
         found.append((prompt, None if response is UNASKED else response))
     unanswered = [index for index, (_, response) in enumerate(found) if response is None]
     before = [_whole_prompt(model, found[index][0]) for index in unanswered]
-    written_each = generate_each(model, before, max_new_tokens=max_new_tokens, seed=seed)
+    written_each = generate_each(model, before, max_new_tokens=max_new_tokens, sample=sample, seed=seed)
     for index, written in zip(unanswered, written_each, strict=True):
         if not written:
             raise InputError("the model answers with nothing: it ends its response at once", "give a response yourself")
@@ -178,8 +192,15 @@ def with_responses(
     return found
 
 
+def _pair_of(prompt: tuple[Any, ...]) -> tuple[Any, Any]:
+    if len(prompt) != 2:
+        raise InputError(f"a tuple of {len(prompt)} is no prompt with its response", "give (prompt, response)")
+    return prompt[0], prompt[1]
+
+
 def _whole_prompt(model: LayeredModel, prompt: Prompt) -> list[int]:
     before = model.encode_prompt(prompt)
+    before.check_asks()
     if before.cut:
         raise InputError(
             f"the prompt takes {len(before) + before.cut} tokens, the model reads {len(before)}",
@@ -189,18 +210,30 @@ def _whole_prompt(model: LayeredModel, prompt: Prompt) -> list[int]:
 
 
 def answered_each(
-    model: LayeredModel, prompts: Sequence[Any], responses: Any, max_new_tokens: int, seed: int
+    model: LayeredModel,
+    prompts: Sequence[Any],
+    responses: Any,
+    max_new_tokens: int,
+    seed: int,
+    *,
+    sample: bool = False,
 ) -> list[Encoding]:
     """Prompts with their responses as the model reads them; see `with_responses`."""
-    pairs = with_responses(model, prompts, responses, max_new_tokens, seed)
+    pairs = with_responses(model, prompts, responses, max_new_tokens, seed, sample=sample)
     return [model.encode_response(prompt, response) for prompt, response in pairs]
 
 
 def answered(
-    model: LayeredModel, prompt: Prompt, response: str | Ids | None, *, max_new_tokens: int, seed: int
+    model: LayeredModel,
+    prompt: Prompt,
+    response: str | Ids | None,
+    *,
+    max_new_tokens: int,
+    seed: int,
+    sample: bool = False,
 ) -> Encoding:
     """A prompt with its response; None: with what the model writes itself."""
-    return answered_each(model, [prompt], [response], max_new_tokens, seed)[0]
+    return answered_each(model, [prompt], [response], max_new_tokens, seed, sample=sample)[0]
 
 
 def log_probabilities_without(
