@@ -45,7 +45,7 @@ with tempfile.TemporaryDirectory() as folder, sync_playwright() as engine:
             reduced_motion="reduce",
         )  # fmt: skip
         tab.goto(file.as_uri())
-        end = tab.eval_on_selector("#map", "map => map.getBoundingClientRect().bottom + 20")
+        end = tab.eval_on_selector("#map", "map => map.getBoundingClientRect().bottom + 10")
         picture = tab.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": 1280, "height": end})
         tab.close()
         if len(picture) <= MOST_BYTES:

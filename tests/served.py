@@ -81,6 +81,14 @@ def decoder() -> whence.LayeredModel:
     return whence.load(tiny_models.build("gpt2", "causal_lm"), tiny_models.bare())
 
 
+def tagger() -> whence.LayeredModel:
+    return whence.load(tiny_models.build("bert", "token_classification"), tiny_models.wordpiece())
+
+
+def reader() -> whence.LayeredModel:
+    return whence.load(tiny_models.build("bert", "question_answering"), tiny_models.wordpiece())
+
+
 @contextmanager
 def running(
     makers: dict[str, Callable[[], whence.LayeredModel]],

@@ -358,6 +358,67 @@ def test_the_page_can_be_drawn_again_from_other_data(show: Open) -> None:
 
 # every screen
 
+CUT_OFF = """selector => [...document.querySelectorAll(selector)].filter(each => each.offsetWidth
+  && each.scrollWidth > each.clientWidth + 1).map(each => each.textContent)"""
+
+
+BROKEN = """selector => [...document.querySelectorAll(selector)].flatMap(each => [...each.childNodes])
+  .filter(node => node.nodeType === 3).flatMap(node => [...node.textContent.matchAll(/[^\\s_]+_?/g)].filter(word => {
+    const range = document.createRange();
+    range.setStart(node, word.index); range.setEnd(node, word.index + word[0].length);
+    return new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1;
+  }).map(word => word[0]))"""
+
+
+@pytest.fixture(scope="module")
+def kinds() -> dict[str, list[Explanation]]:
+    """Each kind of text that a page shows in its own way: a long one, a question, tags, and units of several words."""
+    sentiment = whence.load()
+    asked = ("what was it", "the film was a great success")
+    tagger = tiny_models.tiny("bert", "token_classification")
+    return {
+        "long": [whence.explain(sentiment, " ".join(DEMO * 4), "gradient_x_input", layers="embeddings")],
+        "question": [whence.explain(tiny_models.tiny("bert", "question_answering"), asked, "gradient_x_input")],
+        "tags": [whence.explain(tagger, "a good film", target=whence.Label(at=at)) for at in (2, 7)],
+        "sentences": [whence.explain(sentiment, " ".join(DEMO), "leave_one_out", units="sentence")],
+    }
+
+
+@pytest.mark.parametrize("kind", ["long", "question", "tags", "sentences"])
+def test_every_kind_of_text_at_every_width_dark_and_on_paper(
+    show: Open, kinds: dict[str, list[Explanation]], kind: str
+) -> None:
+    tab = opened(show, kinds[kind], width=320)
+    for width in (320, 400, 1280, 3840):
+        tab.set_viewport_size({"width": width, "height": 900})
+        assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0, width
+        assert tab.evaluate(CUT_OFF, "#ramp-low, #ramp-high, .bar-head, .tagged, #beliefs li") == [], width
+        assert tab.eval_on_selector("#scroller", "at => at.scrollWidth - at.clientWidth") <= 0, width
+        if width in (400, 1280):
+            tab.emulate_media(color_scheme="dark" if width == 400 else "light")
+            assert serious(tab) == []
+    tab.emulate_media(media="print")
+    assert tab.is_visible("#decision-title")
+    assert tab.is_hidden("#jump")
+
+
+@pytest.mark.parametrize("width", [320, 400, 1280, 3840])
+def test_names_of_methods_are_whole_and_bars_fill_the_room(
+    show: Open, explained: list[whence.Comparison], width: int
+) -> None:
+    tab = opened(show, explained[0].explanations, width=width)
+    assert tab.evaluate(CUT_OFF, ".method-name") == []
+    assert tab.evaluate(BROKEN, ".method-name, .bar-head span") == []
+    colours = "all => all.map(fill => getComputedStyle(fill).backgroundColor)"
+    last = tab.eval_on_selector_all(".row[data-row='0'] .bar:last-child .fill", colours)
+    grey = tab.eval_on_selector(".band-mark", "mark => getComputedStyle(mark).getPropertyValue('--edge').trim()")
+    assert last == [tab.evaluate("colour => { const at = document.createElement('i'); document.body.append(at);"
+                                 " at.style.color = colour; return getComputedStyle(at).color; }", grey)]  # fmt: skip
+    tab = opened(show, explained[0].explanations[:1], width=width)
+    room = tab.locator("#scroller").bounding_box()
+    ends = tab.eval_on_selector_all(".bar .track", "all => all.map(track => track.getBoundingClientRect().right)")
+    assert max(ends) == pytest.approx(room["x"] + room["width"], abs=12)
+
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "dark"), (400, "light"), (1280, "light"), (3840, "dark")])
 def test_every_width_dark_and_print(show: Open, explained: list[whence.Comparison], width: int, scheme: str) -> None:

@@ -27,7 +27,7 @@ from whence.metrics.own_sets import own_set, share_of_best
 from whence.models.hiding import Hiding
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.evaluate import evaluate
-from whence.scoreboard.second_way import second_hiding, two_rankings
+from whence.scoreboard.second_way import in_words, second_hiding, two_rankings
 
 KEEP = Meaning("keep", "kept", signed=False, additive=False, low=0.0, high=1.0, keep_probability=True)
 PLAIN = Meaning("weight", "how much", signed=True, additive=True)
@@ -223,6 +223,12 @@ def test_the_second_way_differs_from_the_first(bert: whence.LayeredModel) -> Non
         second_hiding(bert, "mask_and_attention", first)
     with pytest.raises(UnknownNameError, match="unknown way to hide"):
         second_hiding(bert, "ink", first)  # type: ignore[arg-type]
+
+
+def test_ways_to_hide_are_told_in_words() -> None:
+    assert in_words("mask_and_attention") == "mask and attention"
+    assert in_words("mask_and_attention, Ġthe") == 'mask and attention ("the" in their place)'
+    assert in_words("delete") == "deletion"
 
 
 def test_the_second_faithfulness_is_the_first_of_a_board_that_hides_so(bert: whence.LayeredModel) -> None:

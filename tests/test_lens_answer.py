@@ -103,11 +103,14 @@ def test_settled_is_the_layer_from_which_on_it_stays_likeliest(ranks: tuple[int,
 
 def test_the_sentence_is_true_of_the_ranks() -> None:
     assert sentence(made_lens(answer=answered())) == (
-        "Its head finds that likeliest from layer 2 on; just below it would say 7."
+        "Read off layer by layer, that is the likeliest from layer 2 on; just below, 7 is."
     )
-    assert sentence(made_lens(answer=answered((1, 1, 1)))) == "Its head finds that likeliest at every layer looked at."
+    always = sentence(made_lens(answer=answered((1, 1, 1))))
+    assert always == "Read off layer by layer, that is the likeliest at every one looked at."
     never = answered((1, 1, 2), ("good", "good", "bad"))
-    assert sentence(made_lens(answer=never)) == "At layer 2, the highest looked at, its head would still say bad."
+    assert (
+        sentence(made_lens(answer=never)) == "Read off at layer 2, the highest looked at, the likeliest is still bad."
+    )
     assert sentence(made_lens()) == "What some/head reads in each token, layer by layer."
 
 

@@ -26,7 +26,7 @@ def test_a_lens_shows_what_is_read_of_every_token(show: Open) -> None:
     assert tab.is_hidden("#warnings")
     assert "some/head" in tab.text_content("#lens-note")
     assert "some/model" in tab.text_content("#facts")
-    assert tab.title() == "What the head reads at each layer"
+    assert tab.title() == "What the model reads, layer by layer"
 
 
 def test_squares_are_reached_by_keys_and_say_what_else_is_read(show: Open) -> None:
@@ -86,6 +86,16 @@ def test_the_lens_of_a_response_begins_with_what_was_written(show: Open) -> None
     share = "all" if len(settled) == total else str(len(settled))
     assert f"would write {share} of these {total} tokens" in tab.text_content("#settled")
     first = lens.tokens[lens.written.positions.start]
+    shares = tab.locator(".lens-row").nth(1).locator(".lens-head").all_text_contents()
+    assert shares == [f"{share:.1%}".replace("%", " %") for share in lens.written.shares], "of what was written"
+    rows = "all => all.map(each => Number(each.parentNode.dataset.row))"
+    special = tab.eval_on_selector_all(".lens-row .label.special", rows)
+    assert not set(special) & set(lens.written.positions), "it is no mark that the model added"
+    assert tab.evaluate("document.getElementById('lens-scroller').scrollTop") == 0, "all of it has room"
+    long = whence.decode_layers(tiny_models.tiny("llama", "causal_lm"), "a good film " * 20, response=" was bad")
+    assert long.written is not None
+    last = show(long.to_html()).locator(f'[data-row="{long.written.positions.start - 1}"]').bounding_box()
+    assert last["y"] < 2_000, "what was written is in sight, however long the prompt"
     assert tab.input_value("#follow") == str(lens.written.positions.start - 1)
     assert tab.text_content("#chance-title") == f"Probability of {(lens.pair or '')[first.start : first.end].strip()}"
 

@@ -13,7 +13,7 @@ import playwright.sync_api
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browsers import PATIENCE
-from served import Running, decoder, running
+from served import Running, decoder, reader, running, tagger
 from test_page import HOSTILE
 
 import whence
@@ -25,7 +25,8 @@ Open = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    with running({"sentiment": whence.load, "writer": decoder}, Limits()) as found:
+    models = {"sentiment": whence.load, "writer": decoder, "tagger": tagger, "reader": reader}
+    with running(models, Limits()) as found:
         yield found
 
 
@@ -206,11 +207,15 @@ def test_what_is_shown_can_be_saved(live: Open, tmp_path: Path) -> None:
 
 def test_a_decoder_writes_and_one_points(live: Open) -> None:
     tab = live()
+    tab.select_option("#asked-method", "integrated_gradients")
     tab.select_option("#asked-model", "writer")
     tab.fill("#asked-text", "the film was")
     until(tab, "/The model says [^\"]/.test(document.querySelector('#live-status').textContent)")
     assert tab.is_hidden(".layout"), "what another model said of another text is no answer to this"
     assert tab.is_disabled("#export-page")
+    tab.select_option("#asked-method", "attn_lrp")
+    type_text(tab, "the film is")  # next words are explained while one types
+    assert tab.is_enabled("#export-page")
     tab.select_option("#asked-about", "response")
     tab.click("#ask-all")
     tab.wait_for_selector("#written .part")
@@ -218,6 +223,37 @@ def test_a_decoder_writes_and_one_points(live: Open) -> None:
     tab.locator("#written .part").first.click()
     assert tab.locator("#written .part").first.get_attribute("aria-pressed") == "true"
     assert not tab.is_visible("#changes")
+
+
+def test_the_word_is_chosen_whose_tag_is_explained(live: Open) -> None:
+    tab = live()
+    assert tab.is_hidden("#asked-at")
+    tab.select_option("#asked-model", "tagger")
+    type_text(tab, "a good film")
+    assert tab.locator("#asked-at option").all_text_contents() == ["the surest", "a", "good", "film"]
+    tab.select_option("#asked-at", label="film")
+    until(tab, "/^film is tagged /.test(document.querySelector('#decision-title').textContent)")
+    assert tab.locator(".tagged").all_text_contents() == ["film"]
+    assert tab.input_value("#asked-at") == "7"
+    type_text(tab, "a film")
+    assert tab.input_value("#asked-at") == "", "the words are others now"
+
+
+def test_a_question_and_its_context_are_asked_for_by_name(live: Open) -> None:
+    tab = live()
+    tab.select_option("#asked-model", "reader")
+    assert tab.text_content("#asked-text-label") == "Question"
+    assert tab.text_content("#asked-pair-label") == "Context"
+    until(tab, "document.querySelector('#live-status').textContent === 'Type or paste both: question and context.'")
+    assert tab.is_hidden("#live-problem"), "nothing is wrong as long as one types"
+    assert tab.is_hidden(".layout"), "what another model said is no answer to this"
+    tab.fill("#asked-pair", "the film was a great success")
+    type_text(tab, "what was it")
+    assert tab.locator("#sources h3").all_text_contents() == ["Question", "Context"]
+    assert tab.locator("#sources .answer").count()
+    tab.select_option("#asked-model", "sentiment")
+    tab.check("#asked-two")
+    assert tab.text_content("#asked-text-label") == "First text"
 
 
 def test_settings_go_to_the_server_and_errors_come_back_in_words(live: Open) -> None:
@@ -267,6 +303,10 @@ def test_it_fits_and_is_accessible(live: Open, width: int, scheme: str) -> None:
     assert wide <= 0
     found = Axe().run(tab).response["violations"]
     assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+    tab.emulate_media(media="print")
+    assert tab.is_visible("#decision-title")
+    assert tab.is_hidden("#ask"), "on paper there is nothing to press"
+    assert tab.is_hidden("#past")
 
 
 def test_everything_by_key(live: Open) -> None:

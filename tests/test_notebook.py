@@ -81,7 +81,7 @@ def test_every_result_has_a_small_plain_view(results: dict[str, Any]) -> None:
     assert "never-3.00████████against" in said["explanation"]
     assert "made_upother" in said["comparison"]
     assert "never-0.75-0.75" in said["comparison"]
-    assert "good (75 %). Its head finds that likeliest from layer 2 on" in said["lens"]
+    assert "good (75 %). Read off layer by layer, that is the likeliest from layer 2 on" in said["lens"]
     assert "layer 275 %████████rank 1good" in said["lens"]
     assert "tokenlayer 0layer 1layer 2[CLS]goodgoodgood" in said["lens without an answer"]
     assert results["board"].verdict.answer in said["board"]

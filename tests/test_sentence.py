@@ -269,7 +269,10 @@ def test_an_embedded_model_comes_with_its_board(name: str) -> None:
     chance = ranked["random"]["high"]
     assert set(found["no_better_than_random"]) == {each for each in found["judged"] if ranked[each]["low"] <= chance}
     model = whence.load(name)
-    best = beliefs(whence.explain(model, "a witty film", "one_pass"))["a board"]
+    usual = "a witty film" if name == "sentiment" else "Stocks fell on Wall Street as oil prices rose to a record."
+    known = whence.explain(model, usual, "one_pass")
+    assert known.warnings == ()
+    best = beliefs(known)["a board"]
     assert best[0] == board["verdict"]["strength"]
     assert f"on {board['n_texts']} texts of" in best[1]
     worse = whence.explain(model, "a witty film", "gradient_x_input")
@@ -277,6 +280,18 @@ def test_an_embedded_model_comes_with_its_board(name: str) -> None:
     chance_like = replace(worse, method="deep_lift_shap")
     assert (beliefs(chance_like)["a board"][0] == "weak") == ("deep_lift_shap" in found["no_better_than_random"])
     assert beliefs(replace(worse, method="unheard_of")) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [("a witty film " * 40, "tokens, the probes were trained on at most"), ("zxq vvk 77", "is unlike those")],
+)
+def test_of_a_text_that_is_not_like_those_it_learned_from_a_method_is_believed_less(text: str, warned: str) -> None:
+    found = whence.explain(whence.load("topic" if "unlike" in warned else "sentiment"), text, "one_pass")
+    assert any(warned in warning for warning in found.warnings)
+    word, said = beliefs(found)["a board"]
+    assert word == "fair", "a step less than strong"
+    assert said.endswith("but this text is longer than, or unlike, those that the method learned from")
 
 
 def test_a_record_that_names_a_file_as_its_embedded_model_opens_none() -> None:

@@ -65,5 +65,9 @@ def test_the_site_is_searched_from_the_disk(site: Path, browser: playwright.sync
     for name in ("index", "guides/believe", "diffmask", "scoreboard", "reference/explaining", "reference/methods"):
         page.goto((site / f"{name}.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), name
+    for name in ("diffmask", "decoded_saliency", "sparse_attention"):
+        page.goto((site / f"{name}.html").as_uri())
+        cut = "t => t.scrollWidth - t.parentElement.clientWidth"
+        assert page.locator("table").first.evaluate(cut) <= 0, f"{name}: the verdicts are beyond the edge"
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
     context.close()

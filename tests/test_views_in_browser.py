@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny_models
 from axe_playwright_python.sync_playwright import Axe
 from test_lens import made_lens
 from test_lens_answer import answered
@@ -35,7 +36,11 @@ def pages(board: Scoreboard) -> dict[str, str]:
     answer = answered(ranks, ("bad",) * (N_LAYERS - 2) + ("good", "good"))
     audited = whence.audit_attention(whence.load(), ["a gorgeous, witty film", "it never comes alive", "a dull plot"])
     lens = made_lens("I wanted to love this film", tuple(range(N_LAYERS)), answer=answer, warnings=("read me",))
-    return {"lens": lens.to_html(), "audit": audited.to_html(), "board": board.to_html()}
+    written = whence.decode_layers(tiny_models.tiny("llama", "causal_lm"), "a good film " * 20, response=" was bad")
+    return {
+        "lens": lens.to_html(), "lens of a response": written.to_html(), "audit": audited.to_html(),
+        "board": board.to_html(),
+    }  # fmt: skip
 
 
 # what would be wrong on a screen, as words that a failing test prints
@@ -61,7 +66,7 @@ BROKEN_WORDS = """[...document.querySelectorAll('table *')].flatMap(cell => [...
     }).map(word => word[0]))"""
 
 
-@pytest.mark.parametrize("name", ["lens", "audit", "board"])
+@pytest.mark.parametrize("name", ["lens", "lens of a response", "audit", "board"])
 def test_every_width_dark_paper_and_everybody(show: Open, pages: dict[str, str], name: str) -> None:
     tab = show(pages[name], width=WIDTHS[0])
     tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
@@ -84,7 +89,7 @@ def test_every_width_dark_paper_and_everybody(show: Open, pages: dict[str, str],
     assert tab.evaluate(STICKS_OUT) <= 0
 
 
-@pytest.mark.parametrize("name", ["lens", "audit", "board"])
+@pytest.mark.parametrize("name", ["lens", "lens of a response", "audit", "board"])
 def test_words_are_explained_where_they_are_pointed_at_and_reached_by_keys(
     show: Open, pages: dict[str, str], name: str
 ) -> None:
@@ -117,7 +122,7 @@ def test_a_lens_begins_with_the_answer_and_its_line(show: Open, pages: dict[str,
     tab = show(pages["lens"])
     assert tab.text_content("#answer") == "good 75.0 %"
     assert tab.text_content("#settled") == (
-        f"Its head finds that likeliest from layer {N_LAYERS - 2} on; just below it would say bad."
+        f"Read off layer by layer, that is the likeliest from layer {N_LAYERS - 2} on; just below, bad is."
     )
     assert tab.text_content("#sources") == "I wanted to love this film"
     assert tab.locator("#answer").bounding_box()["y"] < tab.locator("#lens").bounding_box()["y"]
@@ -134,6 +139,13 @@ def test_a_lens_begins_with_the_answer_and_its_line(show: Open, pages: dict[str,
 def test_an_audit_says_in_plain_words_what_was_found(show: Open, pages: dict[str, str]) -> None:
     tab = show(pages["audit"])
     assert tab.text_content("#answer") == tab.evaluate("data.answer")
+    assert tab.is_hidden("#reasons"), "rank correlations are for those who ask for them"
+    tab.click("#in-numbers summary")
+    assert tab.locator("#reasons li:visible").all_text_contents() == tab.evaluate("data.reasons")
+    told = "cell => [cell.textContent.replace('−', '-'), cell.style.getPropertyValue('--share')]"
+    tints = tab.eval_on_selector_all("#heads .tau", f"all => all.map({told})")
+    assert {bool(share) for value, share in tints if abs(float(value)) < 0.095} <= {False}, "next to nothing, no colour"
+    assert {bool(share) for value, share in tints if abs(float(value)) > 0.105} == {True}
     assert tab.locator(".of-pairs").all_text_contents()[0] == "a coin50 of 100"
     layers, measures = tab.evaluate("[data.layers.length, data.measures.length]")
     assert tab.locator("#by-layer circle").count() == layers * measures
@@ -151,6 +163,14 @@ def test_a_board_s_headline_says_how_strong_its_evidence_is(
     assert tab.text_content("#answer .term") == "weak evidence"
     assert tab.text_content(".step.is-it") == board.verdict.strength
     assert "fewer than 30 texts" in tab.text_content("#strength")
+
+
+def test_what_is_said_of_the_line_is_there(show: Open, pages: dict[str, str]) -> None:
+    tab = show(pages["board"])
+    points = tab.get_attribute("#pareto .front", "points").split()
+    assert len(points) >= 1
+    assert ("On the line" in tab.text_content("#cost-note")) == (len(points) > 1)
+    assert ("the cheapest and the most faithful" in tab.text_content("#cost-note")) == (len(points) == 1)
 
 
 def test_the_worked_example_is_a_game_of_the_board(show: Open, pages: dict[str, str], board: Scoreboard) -> None:

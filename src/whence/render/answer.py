@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.explanation import Explanation
-from whence.render.belief import Belief, adding_up, embedded_board_says, other_methods, sampling
+from whence.render.belief import Belief, adding_up, embedded_board_says, of_such_a_text, other_methods, sampling
 from whence.render.consensus import consensus_of
 from whence.render.responses import Kind, response_parts
 from whence.render.rows import Piece
@@ -52,7 +52,9 @@ def answer_data(
         beliefs = [
             sampling(explanation, words, sentence.reasons),
             adding_up(explanation),
-            judged.get((explanation.model.id, explanation.method)) or embedded_board_says(explanation),
+            of_such_a_text(
+                judged.get((explanation.model.id, explanation.method)) or embedded_board_says(explanation), explanation
+            ),
         ]
         if number in told and len(told) > 1:
             others = between[number, [other for other in told if other != number]]

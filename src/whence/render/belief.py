@@ -9,7 +9,8 @@
   twentieth, weak above a fifth, fair between.
 - *A board*, where one of this model is at hand, and an embedded model comes with one: weak if the method is not surely
   better than random scores there, or does not depend on the model; else, if none is surely more faithful, the board's
-  own strength of evidence; else fair.
+  own strength of evidence; else fair. Where the explanation warns that the text is not like those that its probes
+  learned from, it is one step less.
 
 What cannot be told is not told; where nothing can, that is said.
 """
@@ -38,6 +39,8 @@ ALIKE = (0.3, 0.6)
 ERRORS = (2.0, 4.0)
 MISSING = (0.05, 0.2)
 CLEAR_SHARE = 0.1  # of a method's largest score: smaller ones have no colour, and no sign to speak of
+
+_LEARNED_FROM_OTHERS = "the probes were trained on"  # in every warning of a text that is not like those
 
 Strength = Literal["weak", "fair", "strong"]
 WORDS: tuple[Strength, Strength, Strength] = ("weak", "fair", "strong")
@@ -86,7 +89,7 @@ def other_methods(
     contrary = [index for index, found in zip(reasons.named, opposed.any(axis=0), strict=True) if found]
     word = strength(tau, ALIKE)
     if contrary:
-        word = WORDS[max(0, WORDS.index(word) - 1)]
+        word = _less(word)
     others = "the other method" if len(taus) == 1 else f"the {len(taus)} other methods"
     order = {"weak": "quite another", "fair": "a somewhat similar", "strong": "much the same"}[strength(tau, ALIKE)]
     puts = "puts" if len(taus) == 1 else "put"
@@ -138,6 +141,18 @@ def adding_up(explanation: Explanation) -> Belief | None:
     else:
         said = "the scores should add up to the whole, and miss it altogether"
     return Belief("adding up", word, said)
+
+
+def of_such_a_text(belief: Belief | None, explanation: Explanation) -> Belief | None:
+    """What a board found, one step weaker for a text that is not like those that the method's probes learned from."""
+    if belief is None or not any(_LEARNED_FROM_OTHERS in warning for warning in explanation.warnings):
+        return belief
+    said = f"{belief.sentence}; but this text is longer than, or unlike, those that the method learned from"
+    return Belief(belief.about, _less(belief.word), said)
+
+
+def _less(word: Strength) -> Strength:
+    return WORDS[max(0, WORDS.index(word) - 1)]
 
 
 def board_says(board: Scoreboard | None) -> dict[tuple[str, str], Belief]:

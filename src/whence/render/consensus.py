@@ -54,7 +54,7 @@ def consensus_of(
     if contradicted:
         parts += [("plain", "; they contradict each other on "), *_named(contradicted, labels)]
     elif sum(signed) > 1:
-        parts += [("plain", f"; on no {kind} do they contradict each other")]
+        parts += [("plain", f"; on no {kind} do they clearly contradict each other")]
     return Consensus((*parts, ("plain", ".")), tuple(contradicted))
 
 

@@ -11,7 +11,8 @@ from whence.render.sentence import CLEAR, EVEN
 GLOSSARY = {
     "a board": (
         "a test of methods on this model with many texts: does the decision change when the words go that a method "
-        "names first? Weak if the method was not surely better than random scores"
+        "names first? Weak if the method was not surely better than random scores; one step less for a text that is "
+        "not like those that the method learned from"
     ),
     "adding up": (
         "some methods promise that all scores together make up the whole that is to be explained; strong if no more "

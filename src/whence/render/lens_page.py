@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from whence.lens_answer import LensAnswer
 
 SCHEMA = "whence.lens_page/1"
-TITLE = "What the head reads at each layer"
+TITLE = "What the model reads, layer by layer"
 _LONGEST = 60  # characters of a token
 _LONGEST_RESPONSE = 300  # of those on top
 
@@ -50,6 +50,8 @@ def lens_page(lens: Lens) -> str:
 def page_data(lens: Lens) -> dict[str, Any]:
     """What the page holds, as plain JSON types; all text in it can be seen and steers nothing."""
     tokens = [token_label(lens.tokens, position, lens.text, lens.pair) for position in range(len(lens.tokens))]
+    written = () if lens.written is None else lens.written.positions  # it counts as special, but is what is asked about
+    special = [token.special and at not in written for at, token in enumerate(lens.tokens)]
     return {
         "schema": SCHEMA,
         "said": sentence(lens),
@@ -60,7 +62,7 @@ def page_data(lens: Lens) -> dict[str, Any]:
         "followed": None if lens.written is None else lens.written.positions.start - 1,
         "tokens": {
             "label": [shortened(label, _LONGEST) for label in tokens],
-            "special": [int(token.special) for token in lens.tokens],
+            "special": [int(each) for each in special],
         },
         "lens": lens_data(lens),
         "answer": None if lens.answer is None else _answer(lens.answer, lens.model.task),
@@ -69,7 +71,7 @@ def page_data(lens: Lens) -> dict[str, Any]:
             ["model", model_words(lens.model)],
             ["head", visible(f"of {model_name(lens.head)}, trained to {_trained(lens)}")],
             ["layers", layer_words(lens.layers)],
-            ["tokens", f"{len(lens.tokens)}, of which {sum(token.special for token in lens.tokens)} special"],
+            ["tokens", f"{len(lens.tokens)}, of which {sum(special)} special"],
         ],
         "glossary": words_for("layer", "state", "token", "head", "block", "rank"),
     }
@@ -85,11 +87,12 @@ def sentence(lens: Lens) -> str:
     first = settled_at(answer)
     if first is None:
         other = said(answer.said[-1])
-        return f"At layer {answer.layers[-1]}, the highest looked at, its head would still say {other}."
+        return f"Read off at layer {answer.layers[-1]}, the highest looked at, the likeliest is still {other}."
     if first == 0:
-        return "Its head finds that likeliest at every layer looked at."
+        return "Read off layer by layer, that is the likeliest at every one looked at."
     below = said(answer.said[first - 1])
-    return f"Its head finds that likeliest from layer {answer.layers[first]} on; just below it would say {below}."
+    lowest = answer.layers[first]
+    return f"Read off layer by layer, that is the likeliest from layer {lowest} on; just below, {below} is."
 
 
 def _written(settled: Sequence[Layer | None], layers: Sequence[Layer]) -> str:
@@ -98,15 +101,13 @@ def _written(settled: Sequence[Layer | None], layers: Sequence[Layer]) -> str:
     highest = layers[-1]
     if len(settled) == 1:
         return (
-            f"Its head finds that likeliest from layer {at[0]} on."
+            f"Read off layer by layer, that is the likeliest from layer {at[0]} on."
             if at
             else f"Not even layer {highest} would write it."
         )
     share = "all" if len(at) == len(settled) else str(len(at))
     half = f"; half of these stay the likeliest from layer {at[(len(at) - 1) // 2]} on" if at else ""
-    return (
-        f"At layer {highest}, the highest looked at, its head would write {share} of these {len(settled)} tokens{half}."
-    )
+    return f"Layer {highest}, the highest looked at, would write {share} of these {len(settled)} tokens{half}."
 
 
 def _cut(response: str) -> str:
@@ -132,7 +133,10 @@ def lens_data(lens: Lens) -> dict[str, Any]:
     """Each word once, and by number in the squares; for a head that says what follows, the token that follows."""
     words: dict[str, int] = {}
     top = [words.setdefault(word, len(words)) for layer in lens.words for square in layer for word in square]
-    shares = lens.read_ahead if lens.next_token else lens.read_back
+    if lens.written is not None:
+        shares: Any = lens.written.shares
+    else:
+        shares = lens.read_ahead if lens.next_token else lens.read_back
     return {
         "layers": list(lens.layers),
         "k": lens.ids.shape[2],
@@ -144,6 +148,7 @@ def lens_data(lens: Lens) -> dict[str, Any]:
         "shares": None if shares is None else shares.tolist(),
         "head": visible(model_name(lens.head)),
         "nextToken": lens.next_token,
+        "wrote": lens.written is not None,
     }
 
 

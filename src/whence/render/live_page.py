@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from whence.render.page import SCRIPTS, SHARED
+from whence.render.segments import segment_names
 from whence.render.shell import policy_of, shell
 
 LIVE_SCRIPTS = ("server", "asking", "jobs", "changes", "history", "live")
@@ -23,6 +24,7 @@ class LivePage(NamedTuple):
 def live_page(models: Sequence[Mapping[str, Any]], methods: Sequence[Mapping[str, Any]]) -> LivePage:
     """The page over these models and methods, as the API describes them; it may ask the server that it came from."""
     classifies = bool(models) and bool(models[0]["labels"])
-    data = {"served": list(models), "known": list(methods), "example": EXAMPLE if classifies else ""}
+    served = [{**model, "texts": segment_names(model["task"])} for model in models]
+    data = {"served": served, "known": list(methods), "example": EXAMPLE if classifies else ""}
     content = shell("report", SCRIPTS, TITLE, data, shared=SHARED, over=("live", LIVE_SCRIPTS), connect="'self'")
     return LivePage(content, f"{policy_of(content)}; frame-ancestors 'none'")

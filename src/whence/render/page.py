@@ -28,7 +28,7 @@ from whence.render.segments import Place, answer_place, segment_names, tag_place
 from whence.render.sentence import first_layer
 from whence.render.shell import finite, packed, shell
 from whence.render.visible import shortened, unseen, visible
-from whence.render.wording import cost_words, model_name, options_words, range_words
+from whence.render.wording import chosen_words, cost_words, model_name, range_words
 from whence.units import sentence_spans
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _method(explanation: Explanation) -> dict[str, Any]:
     meaning = explanation.meaning
     return {
         "name": shortened(explanation.method, _LONGEST_LABEL),
-        "options": options_words(explanation.options),
+        "options": chosen_words(explanation.options),
         "seed": explanation.seed,
         "layers": list(explanation.layers),
         "meaning": {

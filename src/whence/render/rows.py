@@ -71,7 +71,7 @@ def pieces_of(
         if segment < 0 and len(positions) == 1:
             label = token_label(tokens, positions[0], text, pair)
         elif segment < 0:
-            label = visible(text[unit.start : unit.end])
+            label = blanks_shown(text[first.start : tokens[positions[-1]].end])  # of a template, blanks and all
         else:
             source = text if segment == 0 else pair or ""
             label = visible(source[unit.start : unit.end]) + _unknown(tokens[i] for i in positions)

@@ -15,7 +15,7 @@ from whence.render.visible import shortened, visible
 from whence.render.wording import model_name, options_words
 from whence.render.worked_example import worked_example
 from whence.scoreboard.board import CURVES, GRID, Scoreboard
-from whence.scoreboard.second_way import SECOND, WAYS
+from whence.scoreboard.second_way import SECOND, in_words
 from whence.scoreboard.verdict import STRENGTHS, passes_of
 
 SCHEMA = "whence.scoreboard_page/2"
@@ -101,7 +101,7 @@ def _ways(board: Scoreboard) -> dict[str, Any] | None:
     if both is None:
         return None
     ways = [str(board.settings.get(way, "")) for way in ("hide", "second_hide")]
-    names = [visible(WAYS.get(way, way)) for way in ways]
+    names = [visible(in_words(way)) for way in ways]
     tau = [finite(value, 6) for value in (both.tau.mean, both.tau.low, both.tau.high)]
     return {"names": names, "metrics": [HEADLINE, SECOND], "tau": tau}
 

@@ -17,11 +17,13 @@ from rich.text import Text
 from whence.errors import UsageError
 from whence.explanation import Explanation, Layer
 from whence.metrics.rank_correlation import kendall_tau
+from whence.render.belief import CLEAR_SHARE
 from whence.render.responses import rests_on, told_parts
 from whence.render.rows import MOST_ROWS, Row, number, rows_of, strongest
+from whence.render.segments import tag_place
 from whence.render.terminal_pictures import AGAINST, FOR, Bars, Columns, HeatMap, hue_of, largest_of, level_of
 from whence.render.visible import shortened, visible
-from whence.render.wording import cost_words, layer_words, model_words, options_words, range_words
+from whence.render.wording import chosen_words, cost_words, layer_words, model_words, options_words, range_words
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -76,7 +78,7 @@ def explanation_view(
                 "scores": _reading(explanation, words),
                 "strength": _strength(explanation, rows, largest, normalise),
                 "layers": Text(layer_words(explanation.layers) + _coloured(explanation, layer)),
-                "options": Text(options_words(explanation.options)),
+                "options": Text(chosen_words(explanation.options)),
                 "notes": Text(visible("; ".join(explanation.notes))),
                 "model": Text(model_words(explanation.model)),
                 "cost": Text(f"{cost_words(explanation.cost)}, seed {explanation.seed}"),
@@ -134,7 +136,9 @@ def _rests_on(explanation: Explanation) -> Iterator[RenderableType]:
     table.add_column(overflow="fold")
     for part in parts:
         line = Text()
-        for word in rests_on(explanation, part):
+        found = rests_on(explanation, part)
+        clear = CLEAR_SHARE * max((abs(word.score) for word in found), default=0.0)
+        for word in (each for each in found if abs(each.score) >= clear):
             hue = hue_of(word.score, explanation.meaning.signed)
             line.append(f"{'   ' if line else ''}{shortened(word.text, 40)} ")
             line.append(number(word.score, sign=explanation.meaning.signed), hue)
@@ -168,8 +172,8 @@ def _text_lines(
 
 def _prediction(explanation: Explanation) -> Text:
     prediction = explanation.prediction
-    if explanation.response is not None:
-        return Text()
+    if explanation.response is not None or tag_place(explanation) is not None:
+        return Text()  # beside one tag, or one token of a response, what the whole is would be beside the point
     if not prediction.probabilities:
         return Text(visible(prediction.label), style="bold")
     line = Text()

@@ -24,6 +24,15 @@ def cost_words(cost: Cost) -> str:
     return ", ".join([*passes, *([f"{cost.seconds:.2f} s"] if math.isfinite(cost.seconds) else [])])
 
 
+def chosen_words(options: Mapping[str, Any]) -> str:
+    """The options of an explanation; those that were left open say nothing.
+
+    >>> chosen_words({"probes": None, "part": "both"})
+    'part=both'
+    """
+    return options_words({name: value for name, value in options.items() if value is not None})
+
+
 def options_words(options: Mapping[str, Any]) -> str:
     """Options as they are given; a folder goes by its name, and a token without its tokenizer's marks."""
     return ", ".join(

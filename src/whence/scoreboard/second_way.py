@@ -26,7 +26,18 @@ WAYS = {
     "pad": "padding", "zero": "zeros", "delete": "deletion",
 }  # fmt: skip
 """What words are hidden by, in words."""
+_MARKS = "Ġ▁ "  # by which tokens say that a space comes before them
 _PREFERRED = ("delete", "mask", "attention", "pad", "zero")
+
+
+def in_words(way: str) -> str:
+    """A way to hide as `Hiding.told` has it, with the word that stands in a hidden one's place, if any.
+
+    >>> in_words("mask_and_attention, Ġthe")
+    'mask and attention ("the" in their place)'
+    """
+    name, _, word = way.partition(", ")
+    return WAYS.get(name, name) + (f' ("{word.strip(_MARKS)}" in their place)' if word else "")
 
 
 def second_hiding(model: LayeredModel, hide: Hide, first: Hiding) -> Hiding | None:

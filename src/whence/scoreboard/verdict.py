@@ -12,7 +12,7 @@ from whence.metrics.confidence import FEW_TEXTS
 from whence.scoreboard.board import Scoreboard
 from whence.scoreboard.controls import RANDOM, SINGLE_EFFECTS
 from whence.scoreboard.ranking import Ranking
-from whence.scoreboard.second_way import SECOND, WAYS
+from whence.scoreboard.second_way import SECOND, in_words
 
 MANY_TEXTS = 200  # from so many on evidence may be strong
 MANY_TIMES = 3  # cheaper: worth a sentence
@@ -302,8 +302,7 @@ def _caveat(board: Scoreboard) -> Iterator[str]:
 
 
 def _way(board: Scoreboard, setting: str) -> str:
-    name = str(board.settings.get(setting, "masking"))
-    return WAYS.get(name, name)
+    return in_words(str(board.settings.get(setting, "masking")))
 
 
 def _cheapest(board: Scoreboard, names: Sequence[str]) -> str:

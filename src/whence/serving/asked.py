@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Hashable, Iterator
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from whence.errors import UsageError
 from whence.explanation import Scale
+from whence.methods.explain import explain
 from whence.models.responses import MAX_NEW_TOKENS
 from whence.serving.limits import Limits, TooLargeError
 from whence.targets import Contrast, Label, Span, Target
@@ -96,6 +98,7 @@ class AskedExplanation(_Asked):
     foil: str | None = None
     without: str | None = None
     max_new_tokens: int = Field(MAX_NEW_TOKENS, ge=1)
+    sample: bool = Field(False, description="of a response that it writes: drawn, in place of the likeliest token")
     each_token: bool = Field(True, description="of a response: whether each of its tokens is explained by itself, too")
     options: dict[str, Option | list[Option]] = Field({}, description="the method's own")
 
@@ -125,7 +128,7 @@ class AskedExplanation(_Asked):
         target: Target = self.target if isinstance(self.target, (str, int)) else self.target.target()
         found: dict[str, Any] = {
             "method": self.method, "target": target, "scale": self.scale, "layers": self.layers, "units": self.units,
-            "seed": self.seed, "max_new_tokens": self.max_new_tokens,
+            "seed": self.seed, "max_new_tokens": self.max_new_tokens, "sample": self.sample,
             "each_token": self.each_token, **self.options,
         }  # fmt: skip
         if "response" in self.model_fields_set:
@@ -147,6 +150,9 @@ class AskedPage(_Asked):
     title: str | None = Field(None, max_length=500)
 
 
+_ARGUMENTS = frozenset(inspect.signature(explain).parameters) - {"options"}
+
+
 def check(asked: AskedPrediction | AskedExplanation, limits: Limits) -> None:
     """Refuse what is too long, what is no Unicode, and options that are files or beyond all measure."""
     length = 0
@@ -160,9 +166,8 @@ def check(asked: AskedPrediction | AskedExplanation, limits: Limits) -> None:
         return
     if asked.max_new_tokens > limits.new_tokens:
         raise TooLargeError(f"{asked.max_new_tokens:,} new tokens are asked for", f"at most {limits.new_tokens} come")
-    settings = {"method", "target", "scale", "layers", "units", "seed", "batch_tokens", "progress", "response"}
     for name, value in asked.options.items():
-        if name == "probes" or name in settings | {"model", "texts", "foil", "without", "max_new_tokens", "each_token"}:
+        if name == "probes" or name in _ARGUMENTS:
             raise UsageError(f"{name!r} cannot be an option of a request", "probes are those that came with the model")
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, (int, float)) and not abs(each) <= limits.option:

@@ -5,7 +5,7 @@ const layerTitle = (layer) => (layer === "pooling" ? "pooling" : `layer ${layer}
 
 function drawVerdict() {
   const item = (reason) => node("li", {}, ...explained(reason));
-  byId("answer").textContent = data.answer;
+  byId("answer").append(...explained(data.answer));
   byId("reasons").append(...data.reasons.map(item));
   byId("warnings").hidden = !data.warnings.length;
   byId("warnings").append(...data.warnings.map(item));

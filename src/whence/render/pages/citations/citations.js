@@ -1,6 +1,5 @@
 // The answer, and of the sentence that is pointed at what it rests on: a ranking, and the documents coloured by it.
 
-const FAINT = 0.1; // of the strongest: what is next to nothing has no colour
 const FIRST = 5; // sources listed before one asks for more
 let pinned = null;
 let shown = 0;

@@ -24,6 +24,7 @@ drawLensSquares(
   data.tokens.label.map((label, at) => ({ label, special: data.tokens.special[at] === 1 })),
 );
 listenToSquares();
+if (data.followed !== null) showFrom(data.followed); // what was written, not how the prompt begins
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") hideTip();
 });

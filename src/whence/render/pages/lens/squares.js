@@ -20,16 +20,18 @@ function openLens({ layers, k, words, top, probabilities, sought, ranks, ...fact
 /** What each square is compared with: a head that says what follows is right where it says the next token. */
 const LENS_WORDS = {
   true: {
-    share: "says the next",
+    share: (wrote) => (wrote ? "writes it" : "says the next"),
     tip: "the next",
-    note: (head) => [
+    note: (head, wrote) => [
       "bold where it is the token that follows.",
       `The head is that of ${head}, trained to say the next token, so what it reads is not the token on the left.`,
-      "Above, the share of tokens that it says before they come; words that fit the text as well count as misses.",
+      wrote
+        ? "Above, the share of the response’s tokens that each layer would have written."
+        : "Above, the share of tokens that it says before they come; words that fit the text as well count as misses.",
     ],
   },
   false: {
-    share: "read as itself",
+    share: () => "read as itself",
     tip: "itself",
     note: (head) => [
       "bold where it is the token itself.",
@@ -44,10 +46,10 @@ function drawLensSquares(packed, tokens) {
   lens.read = openLens(packed, tokens.length);
   lens.pieces = tokens.slice(0, MOST_LINES);
   lens.focus = { row: 0, column: 0 };
-  const { layers, shares, head, nextToken } = lens.read;
+  const { layers, shares, head, nextToken, wrote } = lens.read;
   const words = LENS_WORDS[nextToken];
-  const longest = Math.max(14, ...lens.pieces.map((piece) => piece.label.length));
-  lens.element.style.setProperty("--label", `${Math.min(18, 1.5 + longest) * 0.58}rem`);
+  const longest = Math.max(5, ...lens.pieces.map((piece) => piece.label.length));
+  lens.element.style.setProperty("--longest", `${Math.min(18, 1.5 + longest) * 0.58}rem`);
   lens.element.style.setProperty("--layers", layers.length);
   lens.element.setAttribute("aria-rowcount", lens.pieces.length + 2);
   lens.element.setAttribute("aria-colcount", layers.length + 1);
@@ -59,7 +61,7 @@ function drawLensSquares(packed, tokens) {
       "div",
       { role: "rowgroup", class: "head" },
       lensLine(1, node("div", { role: "columnheader", class: "corner" }, "layer"), named),
-      lensLine(2, node("div", { role: "rowheader", class: "corner" }, words.share), shared),
+      lensLine(2, node("div", { role: "rowheader", class: "corner" }, words.share(wrote)), shared),
     ),
     node("div", { role: "rowgroup" }, ...lens.pieces.map(lensRow)),
   );
@@ -67,7 +69,7 @@ function drawLensSquares(packed, tokens) {
   byId("lens-note").textContent = [
     "Each square holds the token that the head finds likeliest in the state of the token on the left at that layer;",
     "the deeper the blue, the likelier, and",
-    ...words.note(head),
+    ...words.note(head, wrote),
     "Point at a square, or walk there with the arrow keys, to read the next likeliest.",
     tokens.length > lens.pieces.length ? `The first ${lens.pieces.length} of ${tokens.length} tokens are shown.` : "",
   ]
@@ -122,6 +124,12 @@ function focusLens(row, column) {
 function listenToSquares() {
   listenToCells(lens, () => lens.read.layers.length, focusLens, tipOfLens);
   byId("lens-scroller").addEventListener("scroll", followFocus);
+}
+
+/** Begin at a row: the rows above it are a scroll away. */
+function showFrom(row) {
+  const line = lens.element.querySelector(`[data-row="${row}"]`);
+  if (line) byId("lens-scroller").scrollTop = line.offsetTop - lens.element.querySelector(".label").offsetTop;
 }
 
 /** The focus itself makes the page scroll: its note goes along, any other is out of place. */

@@ -15,6 +15,7 @@ const live = {
 };
 
 const modelNow = () => models.get(byId("asked-model").value);
+const tags = () => modelNow().task === "token_classification";
 const aboutResponse = () => modelNow().writes && byId("asked-about").value === "response";
 
 /** The methods chosen, the main one first; of a response the usual one has no name. */
@@ -31,7 +32,9 @@ function questionNow() {
   const layers = byId("asked-layers").value;
   if (layers) question.layers = /^\d+$/.test(layers) ? Number(layers) : layers;
   const target = model.labels ? byId("asked-label").value : byId("asked-word").value;
-  if (target) question.target = target;
+  const at = tags() ? byId("asked-at").value : "";
+  if (at) question.target = { label: target || null, at: Number(at) };
+  else if (target) question.target = target;
   if (aboutResponse()) question.response = byId("asked-response").value || null;
   return question;
 }
@@ -48,6 +51,13 @@ function complain(error) {
   if (error && !(error instanceof Refusal)) throw error;
   byId("live-problem").textContent = error?.message ?? "";
   byId("live-problem").hidden = !error;
+}
+
+/** What is still to be typed before anything can be asked; "" if nothing. */
+function textsMissing({ text: first, pair }) {
+  const { needs_pair: two, texts } = modelNow();
+  if (two && !(first.trim() && pair?.trim())) return `Type or paste both: ${texts.join(" and ").toLowerCase()}.`;
+  return first.trim() ? "" : "Type or paste a text.";
 }
 
 /** Something was typed or chosen: what is shown is no longer the answer. */
@@ -69,8 +79,10 @@ async function ask(everything) {
   cancelJobs();
   const [turn, question, { signal }] = [live.turn, questionNow(), live.stop];
   complain(null);
-  if (!question.text.trim()) {
-    say("Type or paste a text.");
+  const missing = textsMissing(question);
+  if (missing) {
+    if (live.asked?.model !== question.model) document.querySelector(".layout").hidden = true;
+    say(missing);
     return;
   }
   const chosen = methodsNow();
@@ -124,6 +136,7 @@ async function draw(turn, signal) {
   layout.hidden = false;
   layout.classList.remove("outdated");
   for (const id of ["export-page", "export-json"]) byId(id).disabled = false;
+  listTags();
   forgetChanges();
   drawVersions();
   clearTimeout(live.settled);

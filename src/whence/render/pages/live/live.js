@@ -29,6 +29,8 @@ function chooseModel() {
     choice("", "what it says"),
     ...(model.labels ?? []).map((label) => choice(label)),
   );
+  byId("at-setting").hidden = !tags();
+  byId("asked-at").replaceChildren(choice("", "the surest"));
   byId("added").replaceChildren();
   chooseAbout(shown);
 }
@@ -38,10 +40,22 @@ function choosePair() {
   byId("pair-field").hidden = !byId("asked-two").checked;
 }
 
+/** Of tagging: the words of the text that is answered, one of whose tags can be chosen; at first the surest. */
+function listTags() {
+  const words = tags() && text ? every.filter(({ special, segment }) => !special && segment === 0) : [];
+  const shown = byId("asked-at").value;
+  byId("asked-at").replaceChildren(
+    choice("", "the surest"),
+    ...words.map(({ label, start }) => choice(String(start), shortened(label, 30))),
+  );
+  byId("asked-at").value = shown;
+}
+
 function chooseAbout(shown = byId("asked-method").value) {
   const model = modelNow();
   const responds = aboutResponse();
-  byId("asked-text-label").textContent = model.writes ? "Prompt" : "Text";
+  byId("asked-text-label").textContent = model.writes ? "Prompt" : byId("asked-two").checked ? model.texts[0] : "Text";
+  byId("asked-pair-label").textContent = model.texts[1];
   byId("response-field").hidden = !responds;
   const usual = responds ? [choice("", "the usual one")] : [];
   byId("asked-method").replaceChildren(...usual, ...methodChoices(model.methods));
@@ -82,14 +96,18 @@ function beginLive() {
   byId("asked-model").replaceChildren(...[...models.keys()].map((name) => choice(name)));
   chooseModel();
   const on = (id, event, act) => byId(id).addEventListener(event, act);
+  on("asked-text", "input", () => {
+    byId("asked-at").value = ""; // the words are others now
+  });
   for (const id of ["asked-text", "asked-pair", "asked-response", "asked-word"]) on(id, "input", edited);
-  for (const id of ["asked-method", "asked-layers", "asked-label", "asked-units"]) on(id, "change", edited);
+  for (const id of ["asked-method", "asked-layers", "asked-label", "asked-at", "asked-units"]) on(id, "change", edited);
   on("asked-model", "change", () => {
     chooseModel();
     edited();
   });
   on("asked-two", "change", () => {
     choosePair();
+    chooseAbout();
     edited();
   });
   on("asked-about", "change", () => {

@@ -28,12 +28,12 @@ function columnsOf(runs) {
 
 /** Tracks of a row: the label, then the columns of each method with a gap between methods. */
 function tracksOf(runs, columns) {
-  const bar = runs.length > 1 ? "minmax(7.5rem, 16rem)" : "minmax(8rem, 26rem)";
   const several = runs.map((_, run) => {
     const mine = columns.filter((column) => column.run === run);
     const squares = mine.filter((column) => column.kind === "square").length;
     const widest = squares > 16 || runs.length > 1 ? "2.2rem" : "3.2rem";
-    return `${squares ? `repeat(${squares}, minmax(1.35rem, ${widest}))` : ""} ${mine.length > squares ? bar : ""}`;
+    const bar = mine.length > squares ? "minmax(var(--bar), 1fr)" : "";
+    return `${squares ? `repeat(${squares}, minmax(var(--square), ${widest}))` : ""} ${bar}`;
   });
   return `var(--label) ${several.join(" 1.1rem ")}`;
 }
@@ -46,10 +46,9 @@ function drawMap(shown) {
     columns: columnsOf(runs),
     reach: runs.map((run, at) => reachOf(run, shown.tables[at], shown.full[at])),
   });
-  grid.element.style.setProperty(
-    "--label",
-    `${Math.max(5, Math.min(18, 1.5 + Math.max(...pieces.map((piece) => piece.label.length)))) * 0.58}rem`,
-  );
+  const longest = Math.max(...pieces.map((piece) => piece.label.length));
+  grid.element.style.setProperty("--longest", `${Math.max(5, 1.5 + longest) * 0.58}rem`);
+  grid.element.classList.toggle("several", runs.length > 1);
   grid.element.style.setProperty("--tracks", tracksOf(runs, grid.columns));
   grid.element.setAttribute("aria-rowcount", pieces.length + (runs.length > 1 ? 2 : 1));
   grid.element.setAttribute("aria-colcount", grid.columns.length + 1);
@@ -73,7 +72,7 @@ function headRows() {
     const names = grid.runs.flatMap(({ about }, run) => {
       const wide = grid.columns.filter((column) => column.run === run).length;
       const attributes = { type: "button", class: "method-name", "data-run": run, tabindex: -1 };
-      const button = node("button", attributes, about.label);
+      const button = node("button", attributes, ...breakable(about.label));
       const cell = node("div", { role: "columnheader", "aria-colspan": wide, class: "method-head" }, button);
       cell.style.gridColumn = `span ${wide}`;
       return run ? [node("div", { class: "gap", role: "presentation" }), cell] : [cell];
@@ -190,6 +189,7 @@ function fillCell(cell, index, column) {
   const share = shareOf(score, grid.full[column.run][layer]);
   cell.style.setProperty("--share", Math.abs(share).toFixed(3));
   cell.classList.toggle("against", run.meaning.signed && score < 0);
+  cell.classList.toggle("random", isRandom(run));
   cell.classList.toggle("strong", Math.abs(share) >= STRONG);
   cell.classList.toggle("faint", Math.abs(share) < FAINT);
   cell.classList.toggle(

@@ -132,6 +132,9 @@ function svgOf(shown, run) {
   const write = (parts, y, size, line) =>
     writeLines(picture, linesOf(parts, room, size), { x: MARGIN, y, size, gap: line });
   let y = write(sentencePieces(sentenceNow(run)), MARGIN, 17, 26) + 12;
+  const written = byId("written").textContent.trim();
+  if (text.entry.response && !RIGHT_TO_LEFT.test(written))
+    y = write([{ words: "Response: ", fill: MUTED }, { words: written }], y, 14, 22) + 8;
   const source = byId("sources").textContent;
   if (every.length <= MOST_WRITTEN && !RIGHT_TO_LEFT.test(source))
     y = write(textPieces(run.meaning.signed), y, 14, 26) + 8;

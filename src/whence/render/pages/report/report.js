@@ -41,6 +41,10 @@ function showText(index) {
   drawLens(text);
   drawResponse();
   byId("tag-note").hidden = !text.entry.tags;
+  byId("tag-note").textContent =
+    text.entry.tags?.length > 1
+      ? "Tags that are explained stand behind their words: choose one."
+      : "The tag that is explained stands behind its word.";
   const options = text.runs.map((run) => node("option", { value: run.method }, shortened(run.about.label, 80)));
   byId("method").replaceChildren(...options);
   byId("method-control").hidden = text.runs.length < 2;

@@ -1,6 +1,7 @@
 // A response: point at a word or sentence of it, and the prompt shows what that rests on.
 
 const MOST_COLUMNS = 60; // words of the response beside each other in the table
+const FEW_COLUMNS = 12; // that have room for their words written level
 const MOST_ROWS = 40; // pieces of the prompt below each other there: the strongest
 
 const pointing = { kind: "words", pinned: null, at: null };
@@ -84,19 +85,26 @@ function markParts() {
   }
 }
 
+/** Scores of what is pointed at now. The sentence above may need another line for them: what is under the pointer stays
+ * there all the same. */
+function showPointed() {
+  const before = byId("written").getBoundingClientRect().top;
+  pointRuns();
+  showScores();
+  scrollBy({ top: byId("written").getBoundingClientRect().top - before, behavior: "instant" });
+}
+
 /** Point at a part, or with null at none; a pinned one then shows again. */
 function pointAt(at) {
   if (pointing.at === at) return;
   pointing.at = at;
-  pointRuns();
-  showScores();
+  showPointed();
 }
 
 function pin(at) {
   pointing.pinned = pointing.pinned === at ? null : at;
   pointing.at = null;
-  pointRuns();
-  showScores();
+  showPointed();
 }
 
 function setPartKind(kind) {
@@ -130,6 +138,8 @@ function drawPairs(run, layer) {
     ...scores.map((score, at) => pairCell(run, piece, parts[at], score, full)),
   ]);
   fillTable(byId("pair-table"), heads, body);
+  byId("pair-table").style.setProperty("--parts", parts.length);
+  byId("pair-table").classList.toggle("few", parts.length <= FEW_COLUMNS);
   const less = rows.length - shown.length;
   byId("pairs-note").textContent = [
     `A row for each ${kindNow()} of the prompt, a column for each word of the response, at ${layerPhrase(run.layers[layer])}.`,

@@ -113,9 +113,6 @@ function markTag(made, { entry: { tags }, index }, segment, mark) {
   made.setAttribute("aria-label", `${made.textContent}, tagged ${tag.says}`);
 }
 
-/** What is next to nothing has no colour at all. */
-const FAINT = 0.1;
-
 function colourMark(mark, score, full, signed) {
   const share = shareOf(score, full);
   mark.style.setProperty("--share", Math.abs(share).toFixed(3));

@@ -6,7 +6,6 @@ const layerOf = (entry) => (entry.layer === "embeddings" ? "" : ` · layer ${ent
 const rankOf = ([first, last]) => (first === 0 ? "–" : first === last ? `${first}` : `${first}–${last}`);
 const inOrder = () => data.rankings[HEADLINE].map(({ entry }) => data.entries[entry]);
 /** A name that is broken behind an underscore, where it must be. */
-const breakable = (name) => name.split(/(?<=_)/).flatMap((part, at) => (at ? [node("wbr"), part] : [part]));
 const rowName = (name) => node("span", {}, ...breakable(name));
 
 /** How an entry is drawn: believed, one of the rest, a control, or flagged. */

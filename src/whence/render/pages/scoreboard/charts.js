@@ -86,6 +86,13 @@ function drawPareto(element) {
     );
   }
   element.replaceChildren(picture);
+  const best =
+    front.length > 1
+      ? "On the line: nothing is both cheaper and more faithful."
+      : front.map(({ entry }) => `${entry.name} is both the cheapest and the most faithful.`).join("");
+  byId("cost-note").replaceChildren(
+    ...explained(`How many passes through the model a text takes, against faithfulness. ${best} Controls are hollow.`),
+  );
   byId("unnamed").textContent = unnamed.length ? `Dots without room for a name: ${unnamed.join(", ")}.` : "";
 }
 

@@ -21,11 +21,6 @@ function begin() {
   byId("cost").hidden = !known;
   if (known) {
     drawnToFit(() => drawPareto(byId("pareto")));
-    byId("cost-note").append(
-      ...explained(
-        "How many passes through the model a text takes, against faithfulness. On the line: nothing is both cheaper and more faithful. Controls are hollow.",
-      ),
-    );
   }
   const best = data.entries[data.rankings[HEADLINE].find(({ ranks }) => ranks[0] > 0).entry];
   showGamesOf(data.entries.find((entry) => entry.name === data.believe[0]) ?? best);

@@ -10,10 +10,15 @@ const decimals = (value, digits = 2) =>
 const percent = (chance) => `${(100 * chance).toFixed(1)} %`;
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
+/** The name of a method, which may go on in the next line after an underscore. */
+const breakable = (name) => name.split(/(?<=_)/).flatMap((part, at) => (at ? [node("wbr"), part] : [part]));
+
+const FAINT = 0.1; // of full colour: what is less is next to nothing, and has none
+
 /** A cell coloured by a rank correlation between −1 and 1. */
 function tauCell(value) {
   const cell = node("td", { class: "tau" }, decimals(value));
-  if (Number.isFinite(value)) {
+  if (Math.abs(value) >= FAINT) {
     cell.style.setProperty("--share", Math.min(1, Math.abs(value)).toFixed(3));
     cell.classList.toggle("against", value < 0);
   }
