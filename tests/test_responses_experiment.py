@@ -90,9 +90,10 @@ def test_from_questions_to_a_board(
     assert questions.accuracy(model, right)["accuracy"]["mean"] == 0.5
     given = argparse.Namespace(
         runs=["responses-0", "responses_diffmask-0"], data_dir=data, out=tmp_path / "probes", model=str(decoder),
-        device="cpu", steps=None,
+        device="cpu", steps=None, results=tmp_path,
     )  # fmt: skip
     fit.main(given)
+    assert list(json.loads((tmp_path / "stated_errors.json").read_text(encoding="utf-8"))) == ["responses-0"]
     names = ["gradient_x_input", "one_pass", "amortised_shapley", "diffmask"]
     command = [
         "--board", "responses", "--model", str(decoder), "--data-dir", str(data), "--work", str(tmp_path / "work"),

@@ -7,6 +7,8 @@ import importlib.util
 import json
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +30,16 @@ def script(name: str) -> ModuleType:
     return module
 
 
+@contextmanager
+def page_writer() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(FOLDER))
+    try:
+        yield script("write_page")
+    finally:
+        sys.path.remove(str(FOLDER))
+        sys.modules.pop("figures", None)
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
@@ -38,20 +50,17 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     methods: dict[str, Any] = {"shapley": "shapley", "length": of_tokens(length, "length")}
     sst2 = evaluate(weighted_words(), TEXTS, methods=methods, metrics=["sufficiency", "randomisation", "cost"], **given)
     decoder = evaluate(weighted_words(), TEXTS, methods=["shapley"], metrics=["forwards", "backwards"], **given)
-    for name, board in {"sst2": sst2, "decoder": decoder}.items():
-        (folder / f"{name}.json").write_text(json.dumps(board.to_dict()), encoding="utf-8")
+    told = {"sst2": {**sst2.to_dict(), "warnings": ["16 texts do not settle which layer is best: length"]}}
+    for name, board in {**told, "decoder": decoder.to_dict()}.items():
+        (folder / f"{name}.json").write_text(json.dumps(board), encoding="utf-8")
     return folder
 
 
 @pytest.fixture(scope="module")
 def page(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("docs") / "scoreboard.md"
-    sys.path.insert(0, str(FOLDER))
-    try:
-        script("write_page").main(argparse.Namespace(results=results, out=out))
-    finally:
-        sys.path.remove(str(FOLDER))
-        sys.modules.pop("figures", None)
+    with page_writer() as writing:
+        writing.main(argparse.Namespace(results=results, out=out))
     return out
 
 
@@ -82,20 +91,86 @@ def test_the_numbers_are_those_of_the_results(page: Path, results: Path) -> None
 
 
 def test_a_row_says_that_its_scores_depend_on_the_batch(page: Path) -> None:
-    sys.path.insert(0, str(FOLDER))
-    try:
-        writing = script("write_page")
-    finally:
-        sys.path.remove(str(FOLDER))
-        sys.modules.pop("figures", None)
+    with page_writer() as module:
+        writing = module
     board = {
-        "entries": [{"name": "one", "options": {"steps": 10}}, {"name": "other", "options": {}}],
+        "entries": [
+            {"name": "one", "options": {"steps": 10, "probes": "<ShapleyProbes of /somewhere/model>"}},
+            {"name": "other", "options": {}},
+        ],
         "means": {"batch_difference": {"one": {"mean": 0.25}, "other": {"mean": 0.0001}}},
     }
     assert writing.notes(board, "one") == "steps 10; changes with its batch, by 0.250 of the largest score"
     assert writing.notes(board, "other") == ""
-    told = {"accuracy": {"mean": 0.735, "low": 0.675, "high": 0.79}, "n_texts": 200, "largest_class": 0.51}
-    assert "right on 0.73 [0.68, 0.79] of the n = 200 texts" in writing.right_how_often(told)
+
+
+def test_how_often_the_model_is_right_is_told_of_the_boards_own_texts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = {"model": {"id": "decoder"}, "n_texts": 200, "settings": {"n_held_out": 64}}
+    file = tmp_path / "decoder_accuracy.json"
+    told = {"model": "decoder", "accuracy": {"mean": 0.735, "low": 0.675, "high": 0.79}, "largest_class": 0.51}
+    with page_writer() as writing:
+        assert writing.right_how_often(file, board) == ""
+        file.write_text(json.dumps({**told, "n_texts": 200, "n_held_out": 64}))
+        assert "right on 0.73 [0.68, 0.79] of the n = 200 texts" in writing.right_how_often(file, board)
+        assert capsys.readouterr().err == ""
+        for other in ({"n_texts": 100}, {"n_texts": 200, "n_held_out": 16}, {"n_texts": 200, "model": "another"}):
+            file.write_text(json.dumps({**told, **other}))
+            assert writing.right_how_often(file, board) == ""
+            assert "about other texts or another model" in capsys.readouterr().err
+
+
+def test_readme_takes_boards_of_today_and_names_the_cheapest_of_the_best(results: Path) -> None:
+    boards = {name: json.loads((results / f"{name}.json").read_text()) for name in ("sst2", "decoder")}
+    names = [each["entry"] for each in boards["sst2"]["rankings"]["faithfulness"]]
+    with page_writer() as writing:
+        readme = f"before {writing.BEGIN} old {writing.END} after"
+        found = writing.with_methods(readme, boards, {})
+        assert "| SST-2 | decoder |" in found
+        assert found.startswith("before ")
+        assert found.endswith(" after")
+        assert f"n = {len(TEXTS)} and {len(TEXTS)} texts" in found
+        assert "The cheapest" not in found, "what each text got is not known"
+        old = {**boards["decoder"], "settings": {"hide": "mask_and_attention"}}
+        assert "| SST-2 |\n" in writing.with_methods(readme, {**boards, "decoder": old}, {})
+
+        # shapley and length do equally well here, and length takes fewer passes; it ignores the model, though
+        rising = {name: [float(number + rank) for number in range(40)] for rank, name in enumerate(reversed(names))}
+        texts = {**rising, "length": rising["shapley"]}
+        found = writing.cheapest_of_the_best(boards["sst2"], texts, trained=True)
+        assert found == "`shapley`"
+        found = writing.cheapest_of_the_best({**boards["sst2"], "flagged": []}, texts, trained=True)
+        assert found == "`length`"
+        same = dict.fromkeys(names, rising["random"])
+        assert writing.cheapest_of_the_best(boards["sst2"], same, trained=True) == "", "no better than chance"
+
+
+def test_methods_with_trained_probes_are_left_out_where_asked(results: Path) -> None:
+    board = json.loads((results / "sst2.json").read_text())
+    entries = [{**each, "name": each["name"].replace("length", "one_pass_seed_1")} for each in board["entries"]]
+    ranked = [
+        {**each, "entry": each["entry"].replace("length", "one_pass_seed_1")}
+        for each in board["rankings"]["faithfulness"]
+    ]
+    means = {
+        metric: {name.replace("length", "one_pass_seed_1"): each for name, each in of.items()}
+        for metric, of in board["means"].items()
+    }
+    board |= {"entries": entries, "rankings": {"faithfulness": ranked}, "means": means, "flagged": []}
+    texts = {each["entry"]: [1.0 + number / 50 for number in range(40)] for each in ranked}
+    texts["random"] = [0.0 + number / 50 for number in range(40)]
+    with page_writer() as writing:
+        assert writing.cheapest_of_the_best(board, texts, trained=True) == "`one_pass`"
+        assert writing.cheapest_of_the_best(board, texts, trained=False) == "`shapley`"
+
+
+def test_what_a_run_warned_of_and_did_not_measure_is_said(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "\n- 16 texts do not settle which layer is best: length.\n" in text
+    section = text[text.index("## A decoder") :]
+    assert "Not measured on this board: normalised, hidden otherwise, compr., suff." in section
+    assert "AUPRC" not in section
 
 
 def test_ranks_on_all_boards(page: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ SMALL = 8
 BEST, OTHER, CONTROL = "#1f5fa8", "#444444", "#a0a0a0"
 
 
-def draw_board(board: dict[str, Any], path: Path) -> None:
+def draw_board(board: Mapping[str, Any], path: Path) -> None:
     """Entries from best to worst; those to believe in blue, controls in grey."""
     import matplotlib
 
@@ -48,7 +49,7 @@ def draw_board(board: dict[str, Any], path: Path) -> None:
     write_figure(figure, path, dpi=130)
 
 
-def passes_per_text(board: dict[str, Any], entry: str) -> float | None:
+def passes_per_text(board: Mapping[str, Any], entry: str) -> float | None:
     """Forward passes and twice the backward ones; None where an entry came from elsewhere and did not say."""
     forwards, backwards = (board["means"].get(metric, {}).get(entry) for metric in ("forwards", "backwards"))
     if forwards is None:

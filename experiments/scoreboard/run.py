@@ -6,12 +6,12 @@ python experiments/scoreboard/run.py --board responses --model FOLDER --data-dir
 python experiments/scoreboard/run.py --board sst2 --model WORK/mpnet-sst2-0 --head WORK/mpnet-head --probes PROBES \
     --data-dir DATA --work WORK --results FOLDER
 
-Boards: sst2, ag_news and imdb (reviews of up to 256 tokens; the probes saw none) with the embedded models, leaves (SST
-with the labels of its words, for plausibility), decoder: a causal language model that is shown two reviews with their
-sentiment, then the text, and is read at the next token, and responses: what such a model answers to questions about
-short passages (questions.py), all of it. On a GPU seconds are not reported: other work may share
-it, and its passes are not waited for one by one; matrices are multiplied there in TF32. RESULTS/BOARD.run.json says on
-what a board was made, and what each method got on each text.
+Boards: sst2, ag_news and imdb (reviews, of longer ones the first 256 tokens; the probes saw none) with the embedded
+models, leaves (SST with the labels of its words, for plausibility), decoder: a causal language model that is shown two
+reviews with their sentiment, then the text, and is read at the next token, and responses: what such a model answers to
+questions about short passages (questions.py), all of it. On a GPU seconds are not reported: other work may share it,
+and its passes are not waited for one by one; matrices are multiplied there in TF32. RESULTS/BOARD.run.json says on what
+a board was made, and what each method got on each text.
 """
 
 from __future__ import annotations
@@ -107,10 +107,11 @@ def contestants(
     masks: whence.DiffMask | None,
     *,
     answered: bool,
-) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+) -> tuple[dict[str, str], dict[str, dict[str, Any]], dict[str, str]]:
     """Names given, or every method that the model allows and Shapley sampling of the probability, as that is what
-    faithfulness is measured in; probes under names that tell their seed."""
-    methods, options = dict[str, str](), dict[str, dict[str, Any]]()
+    faithfulness is measured in; probes under names that tell their seed. Then the options of each, and why others
+    cannot take part."""
+    methods, options, left_out = dict[str, str](), dict[str, dict[str, Any]](), dict[str, str]()
     tried: dict[str, Any] = {"response": " indeed"} if answered else {}
     for name in named.split(",") if named else [*METHODS, *([] if answered else VARIANTS)]:
         method, changes = VARIANTS.get(name, (name, {}))
@@ -118,7 +119,8 @@ def contestants(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 whence.explain(model, "a fine film", method, **changes, **tried)
-        except whence.WhenceError:
+        except whence.WhenceError as error:
+            left_out[name] = str(error.problem)
             continue
         methods[name] = method
         options[name] = changes
@@ -130,7 +132,7 @@ def contestants(
                 called = f"{name}_seed_{seed}" if seed else name
                 methods[called] = name
                 options[called] = {"probes": of_seed}
-    return methods, options
+    return methods, options, {name: why for name, why in left_out.items() if name not in methods}
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def answered_texts_of(model: whence.LayeredModel, chosen: Board, given: argparse
     data = given.data_dir / KNOWN[chosen.data].file
     asked = questions(model, data, "validation", HELD_OUT + given.limit + UNANSWERED)
     pairs = answered(model, asked, given.results / f"{given.board}_answers.json")[: HELD_OUT + given.limit]
-    task = {"model": Path(given.model).name, **accuracy(model, pairs[HELD_OUT:])}
+    task = {"model": Path(given.model).name, "n_held_out": HELD_OUT, **accuracy(model, pairs[HELD_OUT:])}
     (given.results / f"{given.board}_accuracy.json").write_text(json.dumps(task, indent=1) + "\n", encoding="utf-8")
     prompts = [question.messages for question, _ in pairs]
     said = [ids for _, ids in pairs]
@@ -190,7 +192,7 @@ def main(given: argparse.Namespace) -> None:
     started = time.perf_counter()
     embedded = given.model is None
     probes, masks = probes_of(given.probes, chosen, embedded=embedded), masks_of(given.probes, chosen)
-    methods, options = contestants(model, given.methods, probes, masks, answered=chosen.answered)
+    methods, options, left_out = contestants(model, given.methods, probes, masks, answered=chosen.answered)
     board = evaluate(
         model,
         texts.judged,
@@ -206,10 +208,15 @@ def main(given: argparse.Namespace) -> None:
         announce=lambda sentence: print(sentence, file=sys.stderr, flush=True),
         **texts.facts,
     )
+    board = replace(board, left_out={**left_out, **board.left_out})
     if given.model:  # a model is known by its name, not by where it lay in this run
         name = Path(given.model).name
         left_out = {method: why.replace(given.model, name) for method, why in board.left_out.items()}
-        board = replace(board, model=replace(board.model, id=name), left_out=left_out)
+        entries = tuple(
+            replace(entry, options={**entry.options, "probes": f"of {name}"}) if "probes" in entry.options else entry
+            for entry in board.entries
+        )
+        board = replace(board, model=replace(board.model, id=name), left_out=left_out, entries=entries)
     board.save(folder)
     (folder / "texts.html").write_text(texts_page(board), encoding="utf-8")
     board.to_html(folder / "scoreboard.html", texts="texts.html")

@@ -21,20 +21,20 @@ from run import BOARDS
 import whence
 from whence.data import KNOWN, read
 from whence.metrics.confidence import mean_interval
+from whence.scoreboard.evaluate import HELD_OUT
 
 arguments = argparse.ArgumentParser(description="How often the decoder of a board is right.")
-arguments.add_argument("--model", type=Path, required=True)
+arguments.add_argument("--model", required=True, help="folder or hub id")
 arguments.add_argument("--data-dir", type=Path)
 arguments.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
 
 
 def main(given: argparse.Namespace) -> None:
     board = json.loads((given.results / "decoder.json").read_text(encoding="utf-8"))
-    aside = board["settings"]["n_held_out"]
     chosen = BOARDS["decoder"]
     examples = read(chosen.data, data_dir=given.data_dir)
     random.Random(0).shuffle(examples)
-    examples = examples[aside : aside + board["n_texts"]]
+    examples = examples[HELD_OUT : HELD_OUT + board["n_texts"]]
     names = KNOWN[chosen.data].labels
     gold = [names[int(example.label or 0)] for example in examples]
     model = whence.load(given.model)
@@ -45,6 +45,7 @@ def main(given: argparse.Namespace) -> None:
     found = {
         "model": board["model"]["id"],
         "n_texts": len(examples),
+        "n_held_out": HELD_OUT,
         "accuracy": {"mean": round(right.mean, 4), "low": round(right.low, 4), "high": round(right.high, 4)},
         "largest_class": round(max(Counter(gold).values()) / len(gold), 4),
         "said": dict(Counter(said).most_common(5)),

@@ -15,12 +15,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from figures import draw_board
+from figures import draw_board, passes_per_text
 
-sys.path.append(str(Path(__file__).parents[1]))  # where page_writing is
+sys.path.append(str(Path(__file__).parents[1]))  # where the modules of all experiments are
 
 from page_writing import bullet, mean, paragraph
+from surely_ahead import surely_ahead
 
+from whence.methods.usual import USUAL
 from whence.scoreboard.verdict import IN_COMPANY
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +50,7 @@ ABOUT = {
     "ag_news": "News of the test set.",
     "leaves": "Sentences of the development set that are not neutral. AUPRC says how well a method finds the words "
     "whose own sentiment people put on the side of the sentence's.",
-    "imdb": "Reviews of the test set that have up to 256 tokens; the probes saw sentences and phrases only.",
+    "imdb": "Reviews of the test set, of longer ones the first 256 tokens; the probes saw sentences and phrases only.",
     "decoder": "A language model is shown two short reviews with their sentiment and then a sentence of SST-2; "
     "explained is the word it says next. The words of the two examples take part.",
     "responses": "A language model is asked a question about one or two sentences of SQuAD; explained is its whole "
@@ -61,6 +63,7 @@ WANTED = (
     ("the order of words that the decision rests on", "one_pass", "1 forward, once the probes are trained"),
     ("fair shares that add up, with their error", "amortised_shapley", "1 forward, once the probes are trained"),
     ("the same without training, at all layers", "held_still", "1 forward, 1 backward"),
+    ("that with attention and gates taking part", "attn_lrp", "1 forward, 1 backward"),
     ("shares that add up to the decision, on any model", "integrated_gradients",
      "25 forwards and backwards, more where these are too few"),
     ("fair shares without training, with their error", "shapley", "up to 25 forwards per word"),
@@ -70,7 +73,10 @@ WANTED = (
     ("something to beat", "random", "1 forward"),
 )  # fmt: skip
 """README's table: what one wants, by which method, at what cost. How faithful it is comes from the boards."""
-README_BOARDS = ("sst2", "ag_news", "imdb")
+TRAINED = ("one_pass", "amortised_shapley", "diffmask")
+LOWEST = ("embeddings", "words", 0)
+ONLY_WITH_MARKS = ("auprc",)  # where people marked words
+README_BOARDS = ("sst2", "ag_news", "imdb", "decoder", "responses")
 BEGIN, END = "<!-- written by experiments/scoreboard/write_page.py -->", "<!-- until here -->"
 
 arguments = argparse.ArgumentParser(description="Write the page of the scoreboards.")
@@ -82,27 +88,27 @@ def main(given: argparse.Namespace) -> None:
     paths = {name: given.results / f"{name}.json" for name in TITLES}
     boards = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
     lines = ["# Which explanation should I believe?", "", *opening(boards), *across(boards)]
+    records = {name: given.results / f"{name}.run.json" for name in boards}
+    runs = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in records.items() if path.exists()}
     for name, board in boards.items():
         figure = given.out.parent / "figures" / given.out.stem / f"{name}.png"
         draw_board(board, figure)
-        made = given.results / f"{name}.run.json"
-        run = json.loads(made.read_text(encoding="utf-8")) if made.exists() else None
         picture = f"![Faithfulness and passes of each method]({figure.relative_to(given.out.parent)})"
-        task = given.results / f"{name}_accuracy.json"
-        about = ABOUT[name] + (right_how_often(json.loads(task.read_text(encoding="utf-8"))) if task.exists() else "")
-        lines += ["", f"## {TITLES[name]}", "", *section(board, run, about, picture)]
+        about = ABOUT[name] + right_how_often(given.results / f"{name}_accuracy.json", board)
+        about += at_the_words(given.results / f"{name}_default.json")
+        lines += ["", f"## {TITLES[name]}", "", *section(board, runs.get(name), about, picture)]
     given.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     readme = given.out.parents[1] / "README.md"
     if readme.exists():
-        readme.write_text(with_methods(readme.read_text(encoding="utf-8"), boards), encoding="utf-8")
+        readme.write_text(with_methods(readme.read_text(encoding="utf-8"), boards, runs), encoding="utf-8")
     print(given.out)
 
 
-def with_methods(readme: str, boards: Mapping[str, Any]) -> str:
+def with_methods(readme: str, boards: Mapping[str, Any], runs: Mapping[str, Any]) -> str:
     """README with its table of methods made anew."""
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
-    known = [name for name in README_BOARDS if name in boards]
+    known = [name for name in README_BOARDS if name in boards and is_of_today(boards[name])]
     means = {name: {each["entry"]: each["mean"] for each in boards[name]["rankings"]["faithfulness"]} for name in known}
     rows = [
         f"| {want} | `{method}` | {passes} | "
@@ -111,12 +117,15 @@ def with_methods(readme: str, boards: Mapping[str, Any]) -> str:
         for want, method, passes in WANTED
     ]
     head = f"| you want | use | passes per text | {' | '.join(SHORT[name] for name in known)} |"
-    texts = " and ".join(sorted({f"{boards[name]['n_texts']}" for name in known}))
+    counts = listed([str(boards[name]["n_texts"]) for name in known])
+    best = best_on_each({name: boards[name] for name in known}, runs)
     about = paragraph(
-        f"The last columns are faithfulness on our boards ({texts} texts each; random scores get 0): by how much surer "
+        f"The last columns are faithfulness on our boards (n = {counts} texts; random scores get 0): by how much surer "
         "the model is with the words named first than without them, over all shares of words. "
-        "[Whole boards, with intervals](docs/scoreboard.md)."
+        f"{best} [Whole boards, with intervals](docs/scoreboard.md)."
     )
+    usual = "; ".join(f"`{method}` {whom}" for method, whom in USUAL.items())
+    about += ["", *paragraph(f"Without a name, `whence explain` takes {usual}. A note says which, and why.")]
     table = [BEGIN, "", head, f"|---|---|---|{'---|' * len(known)}", *rows, "", *about, "", END]
     return before + "\n".join(table) + after
 
@@ -130,13 +139,21 @@ def opening(boards: Mapping[str, Any]) -> list[str]:
             "*single_effects* are controls. Cost is told in passes; seconds came from machines that did other work."
         ),
         "",
-        *(f"- {SHORT[name]}: {board['verdict']['answer']}" for name, board in boards.items()),
+        *(line for name, board in boards.items() for line in bullet(f"{SHORT[name]}: {board['verdict']['answer']}")),
         *earlier(boards),
     ]
 
 
-def right_how_often(found: Mapping[str, Any]) -> str:
-    """Of a model whose task is not its own: what it says may be wrong, and is explained all the same."""
+def right_how_often(file: Path, board: Mapping[str, Any]) -> str:
+    """Of a model whose task is not its own: what it says may be wrong, and is explained all the same. Nothing where
+    that was not asked of this board's texts."""
+    if not file.exists():
+        return ""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    judged = {"model": board["model"]["id"], "n_texts": board["n_texts"], "n_held_out": board["settings"]["n_held_out"]}
+    if any(found.get(fact, value) != value for fact, value in judged.items()):
+        print(f"{file.name} is about other texts or another model than the board, and left out", file=sys.stderr)
+        return ""
     right = found["accuracy"]
     beside = (
         f"always saying the commoner class is right on {found['largest_class']:.2f}"
@@ -149,9 +166,76 @@ def right_how_often(found: Mapping[str, Any]) -> str:
     )
 
 
+def at_the_words(file: Path) -> str:
+    """How the usual method of a decoder does at the layer where it is shown, if decoder_default.py has asked."""
+    if not file.exists():
+        return ""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    own, others = found["faithfulness"], {**found["minus"]}
+    chosen = others.pop(found["method"])
+    level = [name for name, each in others.items() if each["low"] <= 0 <= each["high"]]
+    ahead = [name for name, each in others.items() if each["high"] < 0]
+    others_say = "; ".join(
+        f"{what} {listed(names)}" for what, names in (("below", ahead), ("not told apart from", level)) if names
+    )
+    return (
+        f" Where `whence explain` reads it first, at layer {found['layer']}, {found['method']} gets {own['mean']:.2f} "
+        f"[{own['low']:.2f}, {own['high']:.2f}] on the same n = {found['n_texts']} texts, {chosen['mean']:+.3f} "
+        f"[{chosen['low']:+.3f}, {chosen['high']:+.3f}] beside the layer chosen here; by its own 95 % intervals "
+        f"that is {others_say or 'above all others'}{', and above all others' if others_say else ''}."
+    )
+
+
+def best_on_each(boards: Mapping[str, Any], runs: Mapping[str, Any]) -> str:
+    """The cheapest of the most faithful on each board whose run is known, also among methods that need no training."""
+    said = []
+    for which, trained in (("", True), (" without trained probes", False)):
+        found = {
+            SHORT[name]: cheapest_of_the_best(board, runs[name]["faithfulness"], trained=trained)
+            for name, board in boards.items()
+            if name in runs
+        }
+        places = {method: [name for name in found if found[name] == method] for method in found.values() if method}
+        told = [f"{method} ({', '.join(names)})" for method, names in places.items()]
+        if told:
+            said.append(f"The cheapest{which} of those that none is surely ahead of: {', '.join(told)}.")
+    return " ".join(said)
+
+
+def cheapest_of_the_best(board: Mapping[str, Any], texts: Mapping[str, Sequence[float]], *, trained: bool) -> str:
+    """In passes, of the most faithful method and those that it is not surely ahead of; methods that ignore the model,
+    or are not surely ahead of random scores, do not count."""
+    ahead = surely_ahead(texts, board["settings"]["seed"])
+    entries = {entry["name"]: entry for entry in board["entries"]}
+    judged = [
+        ranked["entry"]
+        for ranked in board["rankings"]["faithfulness"]
+        if ranked["ranks"][0]
+        and ranked["entry"] not in board["flagged"]
+        and (ranked["entry"], "random") in ahead
+        and (trained or method_of(entries[ranked["entry"]]) not in TRAINED)
+    ]
+    if not judged:
+        return ""
+    equals = [name for name in judged if (judged[0], name) not in ahead]
+    entry = entries[min(equals, key=lambda name: passes_per_text(board, name) or float("inf"))]
+    layer = f" at layer {entry['layer']}" if entry["layer"] not in LOWEST else ""
+    return f"`{method_of(entry)}`{layer}"
+
+
+def method_of(entry: Mapping[str, Any]) -> str:
+    """Without what its name says of the seed of its probes."""
+    return str(entry["name"]).partition("_seed_")[0]
+
+
+def is_of_today(board: Mapping[str, Any]) -> bool:
+    """Whether methods ran at their own defaults."""
+    return "budget" in board["settings"]
+
+
 def earlier(boards: Mapping[str, Any]) -> list[str]:
     """What must be known of boards from before methods ran at their own defaults."""
-    old = [SHORT[name] for name, board in boards.items() if "budget" not in board["settings"]]
+    old = [SHORT[name] for name, board in boards.items() if not is_of_today(board)]
     told = (
         f"Made before methods ran at their own defaults, and without the one-pass methods: {', '.join(old)}. "
         "There the control was called *oracle*, Shapley sampling had 4 orders, integrated gradients 10 steps, and so "
@@ -207,7 +291,7 @@ def section(board: Mapping[str, Any], run: Mapping[str, Any] | None, about: str,
     lines = [f"**{verdict['answer']}**", ""]
     lines += paragraph(f"{about} {board['n_texts']} texts{held_out}, `{board['model']['id']}`. {made}")
     lines += [""]
-    for reason in verdict["reasons"]:
+    for reason in (*verdict["reasons"], *(f"{warning}." for warning in board["warnings"])):
         lines += bullet(reason)
     columns = [metric for metric in COLUMNS if metric in board["means"]]
     heads = " | ".join(COLUMNS[metric] for metric in columns)
@@ -223,13 +307,12 @@ def section(board: Mapping[str, Any], run: Mapping[str, Any] | None, about: str,
         cells = [cell(board["means"][metric][ranked["entry"]], metric) for metric in columns]
         sign, note = signs[ranked["entry"]], notes(board, ranked["entry"])
         lines.append(f"| {rank} | {name}{flag} | {layers[ranked['entry']]} | {' | '.join(cells)} | {sign} | {note} |")
-    budgets = [
-        f"{entry['name']} ({', '.join(f'{option} {value}' for option, value in entry['options'].items())})"
-        for entry in board["entries"]
-        if entry["options"]
-    ]
+    budgets = [f"{entry['name']} ({told})" for entry in board["entries"] if (told := ", ".join(options(entry)))]
     if budgets:
         lines += ["", *paragraph(f"With other options than by default: {', '.join(budgets)}.")]
+    missing = [COLUMNS[metric] for metric in COLUMNS if metric not in (*columns, *ONLY_WITH_MARKS)]
+    if missing:
+        lines += ["", *paragraph(f"Not measured on this board: {', '.join(missing)}.")]
     if board["left_out"]:
         left_out = "; ".join(f"{name}: {reason}" for name, reason in board["left_out"].items())
         lines += ["", *paragraph(f"Not on this board: {left_out}.")]
@@ -239,11 +322,16 @@ def section(board: Mapping[str, Any], run: Mapping[str, Any] | None, about: str,
 def notes(board: Mapping[str, Any], name: str) -> str:
     """Other settings than a method's own, and scores that depend on the texts of the same batch."""
     entry = next(each for each in board["entries"] if each["name"] == name)
-    found = [f"{option} {value}" for option, value in entry["options"].items()]
+    found = options(entry)
     change = board["means"].get("batch_difference", {}).get(name)
     if change is not None and change["mean"] > IN_COMPANY:
         found.append(f"changes with its batch, by {change['mean']:.3f} of the largest score")
     return "; ".join(found)
+
+
+def options(entry: Mapping[str, Any]) -> list[str]:
+    """Those that are not the method's own; whose probes it has tells its name."""
+    return [f"{option} {value}" for option, value in entry["options"].items() if option != "probes"]
 
 
 def rank_of(ranks: Sequence[int]) -> str:
