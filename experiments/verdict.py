@@ -12,8 +12,8 @@ Asks = Literal["> 0", "< 0", "at least", "at most", "about"]
 Verdict = Literal["reproduced", "not reproduced", "reversed", "not tried"]
 
 RULE = (
-    "The rule: “> 0” and “< 0” are *reproduced* if the whole 95 % interval lies there, *reversed* if beyond 0; “at "
-    "least”, “at most”, “about” if it reaches the paper's number; else *not reproduced*."
+    "*Reproduced*: the 95 % interval lies wholly on the paper's side of 0 (*reversed*: beyond 0), or reaches its “at "
+    "least”, “at most”, “about”; else *not reproduced*."
 )
 HEAD = ("claim", "paper", "here", "verdict")
 

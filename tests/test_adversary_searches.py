@@ -129,6 +129,33 @@ def test_a_verdict_needs_three_seeds_and_one_base(attacked: Path, tmp_path: Path
     assert "**Not tried well enough for a verdict.**" in (tmp_path / "page_appendix.md").read_text()
 
 
+def test_a_later_run_is_told_with_its_own_commands(attacked: Path, tmp_path: Path) -> None:
+    run("collect", "--work", attacked, "--out", tmp_path / "results.json", "--ungated")
+    before = json.loads((tmp_path / "results.json").read_text())
+    before["adversaries"] = [each for each in before["adversaries"] if each["job"]["seed"] == 0]
+    (tmp_path / "before.json").write_text(json.dumps({**before, "vectors": VECTORS}))
+    run(
+        "collect", "--work", attacked, "--beside", tmp_path / "before.json", "--run", "three seeds", "--ungated",
+        "--out", tmp_path / "results.json",
+    )  # fmt: skip
+    run("report", "--results", tmp_path / "results.json", "--out", tmp_path / "page.md")
+    page = (tmp_path / "page_appendix.md").read_text()
+    script = "python experiments/sparse_attention"
+    assert f"{script}/run.py --table 5 --data sst --seeds 0 1 2 --adversary-epochs 2 --work WORK-three-seeds" in page
+    assert (
+        f'{script}/collect.py --work WORK-three-seeds --beside RESULTS --run "three seeds" --out RESULTS'.replace(
+            "RESULTS", "experiments/sparse_attention/results/results.json"
+        )
+        in page
+    )
+    assert f"{script}/prepare.py --data-dir DATA --out WORK-three-seeds/corpora" in page
+    assert "with word vectors that start at random. Its adversaries are in Table 5" in page
+    assert f"{script}/prepare.py --data-dir DATA --vectors WORK/vectors --out WORK/corpora" in page
+
+
+VECTORS = {"algorithm": "skip-gram", "size": 300, "epochs": 2, "running_words": 1_000}
+
+
 def test_a_search_that_was_cut_off_is_left_out(attacked: Path, tmp_path: Path) -> None:
     work = shutil.copytree(attacked, tmp_path / "work")
     last = sorted((work / "adversaries").glob("sst-bilstm-softmax-seed0-frozen-weight3*"))

@@ -106,10 +106,10 @@ def test_controls_are_other_scores(work: Path) -> None:
 
 def test_what_an_ordinary_fine_tuning_shows_stands_beside_it(work: Path) -> None:
     without, beside = ((work / f"{name}.md").read_text() for name in ("page", "with_ordinary"))
-    assert without.count(", ordinary fine-tuning|–|–|not tried|") == without.count("ordinary fine-tuning|") == 2
-    assert beside.count(", ordinary fine-tuning|–|–|not tried|") == 1
+    assert without.count(", ordinary|–|–|not tried|") == without.count("ordinary|") == 2
+    assert beside.count(", ordinary|–|–|not tried|") == 1
     for game in ("revealing", "hiding"):
-        assert f"SST-2, {game}: decoded − layer 0, ordinary fine-tuning|" in beside
+        assert f"SST-2, {game}: decoded − layer 0, ordinary|" in beside
 
 
 def test_overlaps_are_consistent(work: Path) -> None:

@@ -66,6 +66,7 @@ OTHERS: dict[str, Any] = {
     "toy": {
         "about": "KL and JS", "seeds": [0, 1], "n_texts": 10, "n_held_out": 2, "seconds": 3.0, "machine": {"cores": 2},
         "runs": [{"accuracy": 0.99}, {"accuracy": 1.0}],
+        "figure_3": {"digits": [5, 0], "query": [5, 0], "shares": {"erasure": [1.0, 0.0], "DiffMask": [0.5, 0.5]}},
         "table": {
             "erasure, one-hot": {
                 "paper": [None, 0.26], "notebook": None, "kl": None, "kl_sd_over_seeds": None, "js": 0.262,
@@ -355,7 +356,8 @@ def test_sections_of_other_files_appear_with_them(folders: dict[str, Path]) -> N
     assert "88.0 [1.0, 99.0]" in page
     assert "| 99.0 | 85.0 | 40.0 |" in page, "without the empty optima"
     assert "(f1 88.0 against 90.0, intervals overlap; optimality 44.0 against 50.0, intervals overlap)" in page
-    assert "table2.py --model gru --data-dir DATA --limit 5 --budget 100 --seeds 0" in page
+    made = "table2.py --model gru --data-dir DATA --split dev --longest 25 --limit 5 --budget 100 --steps 500 --seeds 0"
+    assert made in page
     assert "- DiffMask: margin 0.1, steps 500" in page
     assert "## Five-class SST" not in page
     row = next(line for line in first.read_text().splitlines() if line.startswith("|Table 2, GRU"))

@@ -34,13 +34,16 @@ WRITERS = {
     "decoder_baselines": "decoder_baselines/write_page.py",
     "evidence_tokens": "evidence_tokens/write_page.py",
 }
+OF_BENCHMARKS = {"scale": DOCS / "scale.md", "benchmarks": ROOT / "benchmarks" / "README.md"}
+"""Pages of times and sizes, without verdicts and intervals."""
 PAGES = [*WRITERS, *(f"{name}_appendix" for name in PAPERS)]
 NUMBER = r"[+-]?\d[\d,]*(?:\.\d+)?"
 BRACKETED = re.compile(rf"({NUMBER})(?: ± {NUMBER})?(%?) \[({NUMBER})%?, ({NUMBER})%?\]")
 HERE_CELL = re.compile(
     rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]; n = ([\d,]+)(?: cells)?, (\d(?: to \d)?) seeds?, [\w ,]+(?:; .+)?"
 )
-COUNTED = re.compile(r"\bn = \d|^n$|\(n\)|^n \(models\)$|\bdocuments\b|\btexts\b|\bsentences\b")
+COUNTED_BESIDE = re.compile(r"^n$|\(n\)|^n \(models\)$|^(?:training )?texts$|^sentences$")
+COUNTED_ABOVE = re.compile(r"\bn = \d|\d (?:texts|sentences|reviews)\b|\bmedian of \d")
 
 
 class Table(NamedTuple):
@@ -50,17 +53,18 @@ class Table(NamedTuple):
 
 
 def text_of(page: str) -> str:
-    return (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    return OF_BENCHMARKS.get(page, DOCS / f"{page}.md").read_text(encoding="utf-8")
 
 
 def tables(text: str) -> Iterator[Table]:
-    """Every table with the paragraph above it."""
+    """Every table with the paragraph, or the point of a list, above it."""
     above, lines = "", text.splitlines()
     number = 0
     while number < len(lines):
         if not lines[number].startswith("|"):
-            paragraph = []
+            paragraph: list[str] = []
             while number < len(lines) and lines[number] and not lines[number].startswith("|"):
+                paragraph = [] if lines[number].startswith("- ") else paragraph
                 paragraph.append(lines[number])
                 number += 1
             above = " ".join(paragraph) or above
@@ -137,6 +141,41 @@ def test_each_interval_holds_its_estimate(page: str) -> None:
         assert as_number(low) <= as_number(value) <= as_number(high), f"{value} [{low}, {high}]"
 
 
+DIFFERENCE = re.compile(rf"({NUMBER})(?: \[({NUMBER}), ({NUMBER})\])?")
+BETTER_IF = {"revealing": 1, "hiding": -1}
+
+
+def words_for(table: Table, row: list[str]) -> set[str]:
+    """What may be said of a difference: its sign, and that 0 is not in its interval, if it is called sure."""
+    cells = dict(zip(table.head, row, strict=True))
+    found = DIFFERENCE.fullmatch(cells["difference"])
+    assert found is not None, cells
+    value, low, high = (as_number(each) for each in (found[1], found[2] or found[1], found[3] or found[1]))
+    if "decoding is" in cells:
+        gain = value * BETTER_IF[cells["game"]]
+        return {"better" if gain > 0 else "worse"} if float(cells["p"]) < 0.05 else {"not told apart"}
+    return {"not told apart", *(["surely above"] if low > 0 else ["surely below"] if high < 0 else [])}
+
+
+@pytest.mark.parametrize("page", ["one_pass", "decoded_saliency_appendix"])
+def test_the_word_beside_a_difference_follows_from_it(page: str) -> None:
+    """By Holm over all pairs of a board, a pair may be not told apart though its own interval is beyond 0."""
+    found = [table for table in tables(text_of(page)) if "difference" in table.head[:-1]]
+    assert found
+    for table in found:
+        for row in table.rows:
+            assert row[-1] in words_for(table, row), row
+
+
+def test_the_walk_finds_a_wrong_word() -> None:
+    board = Table("", ["board", "n", "difference", ""], [])
+    assert "surely above" not in words_for(board, ["SST-2", "500", "+0.0050 [-0.0004, +0.0099]", ""])
+    assert "surely above" not in words_for(board, ["SST-2", "500", "-0.0050", ""])
+    contest = Table("", ["rival", "game", "difference", "p", "decoding is"], [])
+    assert words_for(contest, ["layer 0", "hiding", "+0.005 [-0.021, +0.030]", "0.001", ""]) == {"worse"}
+    assert words_for(contest, ["layer 0", "hiding", "+0.005 [-0.021, +0.030]", "0.050", ""]) == {"not told apart"}
+
+
 def test_the_walk_finds_an_interval_that_does_not_hold() -> None:
     assert BRACKETED.findall("16.0% [6.0%, 14.0%] and 0.21 ± 0.25 [-0.17, 0.58] (0.13)") == [
         ("16.0", "%", "6.0", "14.0"), ("0.21", "", "-0.17", "0.58")
@@ -147,12 +186,15 @@ def lacks_n(table: Table) -> bool:
     """Whether a table shows numbers and neither its head, nor its rows, nor the paragraph above says of how many."""
     if not any(re.search(r"\d\.\d", cell) for row in table.rows for cell in row):
         return False
-    if any(COUNTED.search(cell) for cell in table.head) or re.search(r"\bn = \d|\d+ texts", table.above):
+    if any(COUNTED_BESIDE.search(cell) for cell in table.head) or COUNTED_ABOVE.search(table.above):
+        return False
+    with_numbers = {at for row in table.rows for at, cell in enumerate(row) if at and re.search(r"\d\.\d", cell)}
+    if all(re.search(r"\bn = \d", table.head[at]) for at in with_numbers):
         return False
     return not all(any(re.search(r"\bn = \d", cell) for cell in row) for row in table.rows if row[-1] != "not tried")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, *OF_BENCHMARKS])
 def test_no_number_without_n(page: str) -> None:
     for table in tables(text_of(page)):
         if "(Ferrando et al., 2023): not to be compared" not in table.above:  # of others, who state no one n
@@ -160,20 +202,21 @@ def test_no_number_without_n(page: str) -> None:
 
 
 def test_every_page_that_a_script_writes_is_walked() -> None:
-    """A page of results names the script that wrote it; benchmarks' pages have tests of their own."""
-    written = {
-        path.stem
-        for path in DOCS.glob("*.md")
-        if re.search(r"(?:made|written) by `experiments/", path.read_text(encoding="utf-8"), flags=re.IGNORECASE)
-    }
-    assert written <= set(PAGES)
-    assert {f"{paper}_appendix" for paper in PAPERS} <= written
+    """A page of results, but for the first screens, names the script that wrote it."""
+    named = re.compile(r"(?:made|written)\s+by\s+`(?:experiments|benchmarks)/", flags=re.IGNORECASE)
+    found = {path for path in ROOT.rglob("*.md") if "build" not in path.parts and ".venv" not in path.parts}
+    written = {path for path in found if named.search(path.read_text(encoding="utf-8"))}
+    walked = {OF_BENCHMARKS.get(page, DOCS / f"{page}.md") for page in (*PAGES, *OF_BENCHMARKS)}
+    assert written == walked - {DOCS / f"{paper}.md" for paper in PAPERS}
 
 
 def test_the_walk_finds_a_table_without_n() -> None:
     assert lacks_n(Table("Agreement:", ["layer", "agreement"], [["1", "0.94"]]))
     assert not lacks_n(Table("Agreement, n = 872:", ["layer", "agreement"], [["1", "0.94"]]))
     assert not lacks_n(Table("Agreement:", ["layer", "n", "agreement"], [["1", "872", "0.94"]]))
+    assert lacks_n(Table("Agreement:", ["layer", "texts without an order", "agreement"], [["1", "3", "0.94"]]))
+    assert lacks_n(Table("Agreement:", ["layer", "SST (n = 872)", "IMDb"], [["1", "0.9", "0.94"]]))
+    assert not lacks_n(Table("Agreement:", ["layer", "SST (n = 872)", "IMDb (n = 9)"], [["1", "0.9", "0.94"]]))
 
 
 class ParsedError(Exception):
@@ -205,7 +248,7 @@ def flat_modules() -> list[str]:
 
 
 def commands_in(text: str) -> list[list[str]]:
-    lines = re.findall(r"^python (experiments/.*)$", text.replace("\\\n", " "), flags=re.MULTILINE)
+    lines = re.findall(r"^python ((?:experiments|training)/.*)$", text.replace("\\\n", " "), flags=re.MULTILINE)
     return [shlex.split(line, comments=True) for line in lines]
 
 
@@ -252,6 +295,9 @@ def test_the_commands_of_diffmask_are_those_of_its_records() -> None:
         limited = search["sentences"] if search["sentences"] < search["short_enough"] else None
         assert (command["seeds"], command["budget"], command["limit"]) == (own["seeds"], search["budget"], limited)
         assert (command["longest"], command["split"]) == (search["longest"], own["split"])
+        assert {each["drawn"] for each in own.get("tuned", {}).values()} == {command["tune"]} - {None}
+        if command["model"] == "gru":
+            assert (command["epochs"], command["width"]) == (own["model"]["epochs"], own["model"]["width"])
         assert {row["settings"]["steps"] for row in own["rows"].values()} == {command["steps"]}
     assert len([each for each in found if each["script"] == "table2"]) == 2
 
@@ -275,12 +321,13 @@ def test_the_probes_are_fitted_as_their_records_say() -> None:
 def test_the_commands_of_sparse_attention_are_those_of_its_records() -> None:
     commands = commands_in(text_of("sparse_attention_appendix"))
     results = record("sparse_attention", "results")
-    [vectors] = [command for command in commands if "word_vectors" in command[0]]
-    options = dict(zip(vectors[1::2], vectors[2::2], strict=True))
-    about = results["vectors"]
-    assert (options["--size"], options["--epochs"]) == (str(about["size"]), str(about["epochs"]))
-    assert about["algorithm"] == "skip-gram"
-    assert "--cbow" not in vectors
+    trained = [results["vectors"], *(each["vectors"] for each in results.get("later_runs", {}).values())]
+    vectors = [given for script, *given in commands if "word_vectors" in script]
+    for about, given in zip([each for each in trained if each is not None], vectors, strict=True):
+        options = dict(zip(given[0::2], given[1::2], strict=True))
+        assert (options["--size"], options["--epochs"]) == (str(about["size"]), str(about["epochs"]))
+        assert about["algorithm"] == "skip-gram"
+        assert "--cbow" not in given
     found = [each for each in parsed(commands) if each["script"] == "run"]
     for group in results["classifiers"]:
         control = group["control"] != "none" or group["vectors"] != "trained"
@@ -302,16 +349,41 @@ def test_the_commands_of_sparse_attention_are_those_of_its_records() -> None:
 
 
 def test_the_commands_of_decoded_saliency_are_those_of_its_records() -> None:
-    found = parsed(commands_in(text_of("decoded_saliency_appendix")))
-    for command in (each for each in found if each["script"] in ("tables", "overlap")):
+    held_to_their_records(parsed(commands_in(text_of("decoded_saliency_appendix"))), DECODED)
+
+
+DECODED = EXPERIMENTS / "decoded_saliency" / "results"
+
+
+def held_to_their_records(commands: list[dict[str, Any]], results: Path) -> None:
+    """The commands of decoded saliency: one of each script for every record there is, with its settings."""
+    kinds = {"tables": "games", "overlap": "overlap", "finetune": "training"}
+    made = []
+    for command in (each for each in commands if each["script"] in kinds):
+        kind = kinds[command["script"]]
+        if kind == "training":
+            [path] = [each for each in (results / "ordinary").glob("*-training.json")
+                      if json.loads(each.read_text())["knobs"]["out"] == Path(command["out"]).name]  # fmt: skip
+            made.append(path)
+            knobs = json.loads(path.read_text())["knobs"]
+            files = ("pretrained", "train", "heldout", "out")
+            given = {name: Path(value).name if name in files else value for name, value in command.items()}
+            assert {name: given[name] for name in knobs} == knobs
+            continue
         for data in command["sets"]:
-            games = record("decoded_saliency", f"{'ordinary/' if command['model'] else ''}{data}-games")
-            assert (command["seed"], command["jobs"]) == (games["seed"], games["jobs"])
+            path = results / ("ordinary" if command["model"] else "") / f"{data}-{kind}.json"
+            made.append(path)
+            found = json.loads(path.read_text())
+            games = json.loads(path.with_name(f"{data}-games.json").read_text())
+            assert command["seed"] == found["seed"]
+            assert command["jobs"] == games["jobs"]
+            assert (command["device"] == "cpu") == ("cores" in found["hardware"])
             n_texts = {"sst2": 872, "ag_news": 7_600}[data]
-            assert games["n_texts"] == min(command["sample"] or n_texts, n_texts)
+            assert found["n_texts"] == min(command["sample"] or n_texts, n_texts)
             assert command["model"] is None or Path(command["model"]).name == games["model"]
             assert (Path(command["out"]).name == "ordinary") == (command["model"] is not None)
-    assert [each["script"] for each in found] == ["tables", "overlap"] * 2 + ["write_page"]
+    assert sorted(made) == sorted(results.rglob("*.json"))
+    assert commands[-1]["script"] == "write_page"
 
 
 @pytest.mark.parametrize("folder", ["diffmask", "sparse_attention", "scoreboard"])
@@ -326,7 +398,7 @@ def test_a_page_is_what_its_script_writes(page: str, tmp_path: Path) -> None:
     figures = pages / "figures" / page
     figures.mkdir(parents=True)
     shutil.copy(ROOT / "README.md", tmp_path)  # of which one writes a table
-    for drawn in (DOCS / "figures" / page).glob("toy-*.png"):  # by the run itself, not by the page's script
+    for drawn in (DOCS / "figures" / page).glob("toy-figure-12.png"):  # by the run itself, not by the page's script
         shutil.copy(drawn, figures)
     run_script(EXPERIMENTS / WRITERS[page], "--out", str(pages / f"{page}.md"))
     assert (tmp_path / "README.md").read_text(encoding="utf-8") == (ROOT / "README.md").read_text(encoding="utf-8")
@@ -334,3 +406,52 @@ def test_a_page_is_what_its_script_writes(page: str, tmp_path: Path) -> None:
     assert len(written) == 1 + (page in PAPERS)
     for name, text in written.items():
         assert text == (DOCS / name).read_text(encoding="utf-8"), name
+
+
+def test_the_page_of_benchmarks_is_what_its_script_writes() -> None:
+    lines = run_script(ROOT / "benchmarks" / "write_readme.py", name="write_readme")["lines"]
+    assert "\n".join(lines) + "\n" == text_of("benchmarks")
+
+
+def grown(name: str, **changes: Any) -> dict[str, Any]:
+    """The record of a sample of AG News as if all test texts had been taken."""
+    found = {**record("decoded_saliency", name), "n_texts": 7_600, "hardware": "NVIDIA H200, TF32", **changes}
+    if "differences" in found:
+        found |= {"n_choosing": 3_800, "n_reporting": 3_800, "jobs": 6}
+        found["differences"] = [{**row, "n": 3_800} for row in found["differences"]]
+    return found
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_results_that_are_still_to_come_find_their_place(holds: bool, tmp_path: Path) -> None:
+    """All texts of AG News, for both models: what was not tried goes, and claims, sizes and commands follow."""
+    results, out = shutil.copytree(DECODED, tmp_path / "results"), tmp_path / "page.md"
+    played = grown("ag_news-games", model="topic-ordinary")
+    for row in played["differences"]:
+        if "layer 0" in row["what"] and not holds:
+            row |= {"mean": 0.001, "low": -0.002, "high": 0.004, "p": 0.6}
+    training = record("decoded_saliency", "ordinary/sst2-training")
+    training["knobs"] |= {"out": "topic-ordinary", "train": "topic_train.jsonl", "epochs": 2.0, "labels": ["a", "b/c"]}
+    for name, made in {
+        "ag_news-games": grown("ag_news-games"), "ag_news-overlap": grown("ag_news-overlap"),
+        "ordinary/ag_news-games": played, "ordinary/ag_news-overlap": grown("ag_news-overlap"),
+        "ordinary/ag_news-training": training,
+    }.items():  # fmt: skip
+        (results / f"{name}.json").write_text(json.dumps(made))
+    run_script(EXPERIMENTS / WRITERS["decoded_saliency"], "--results", str(results), "--out", str(out))
+    page, more = (tmp_path / name for name in ("page.md", "page_appendix.md"))
+    first, second = (" ".join(path.read_text(encoding="utf-8").split()) for path in (page, more))
+    assert "not tried" not in first
+    assert "n = 3,800, 1 seed, half of test|" in first
+    assert "a test sample" not in first
+    told = "**After an ordinary fine-tuning decoding was not surely better than layer 0** "
+    assert f"{told}{'(SST-2); it was on AG News.' if holds else '(SST-2, AG News).'}" in first
+    assert "AG News, n = 7,600: Table 2 on this model" in second
+    for path in (page, more):
+        for table in tables(path.read_text(encoding="utf-8")):
+            assert not lacks_n(table), table.head
+            for row in table.rows if table.head[-1] == "verdict" else ():
+                assert row[3] == judge(row), row
+    held_to_their_records(parsed(commands_in(more.read_text(encoding="utf-8"))), results)
+    others = sum(len(text_of(each).split()) for each in PAPERS if each != "decoded_saliency")
+    assert len(first.split()) + others < 1_200

@@ -202,7 +202,7 @@ def test_the_experiment_end_to_end(tmp_path):
     run("collect", "--work", tmp_path, "--out", tmp_path / "results.json", "--ungated")
     run("report", "--results", tmp_path / "results.json", "--out", tmp_path / "page.md")
     first = (tmp_path / "page.md").read_text()
-    assert "|Table 5: unfrozen adversaries keep more accuracy than frozen|–|" in first
+    assert "|Table 5: accuracy, unfrozen − frozen adversaries|–|" in first
     page = (tmp_path / "page_appendix.md").read_text()
     assert "run.py --table 1 3 6 2 --data sst --seeds 0 --sample 1 --work WORK" in page
     assert f"0.67 ± 0.12 → **{mean:.2f}" in page

@@ -20,6 +20,8 @@ from whence.learned.diffmask.erasure import KeptSets, smallest_kept_sets
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments" / "diffmask"))
 
+import commands
+import page_differences
 import page_table2
 import table2
 
@@ -104,6 +106,30 @@ def test_the_whole_table_at_toy_size(data: Path, tmp_path: Path, monkeypatch: py
         assert row["settings"]["steps"] == 40
         assert row["constraint met"] == 100, "the smallest mask within the margin was chosen"
     assert "/" not in json.dumps(record["model"]), "no path of this machine"
+
+
+def test_tuned_step_sizes_are_told_with_the_command(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = ("DiffMask", "REINFORCE, corrected")
+    monkeypatch.setattr(table2, "ROWS", {name: table2.ROWS[name] for name in rows})
+    monkeypatch.setattr(table2, "RATES", (0.03, 0.3))
+    settings = "--limit 4 --budget 300 --tune 3 --steps 5 --seeds 0 1 --epochs 1 --width 8"
+    run(data, tmp_path / "table2.json", settings)
+    own = json.loads((tmp_path / "table2.json").read_text())
+    command = commands.commands({"table2_gru": own})[0]
+    assert command.endswith(f"--data-dir DATA --split dev --longest 25 {settings}")
+    page = " ".join(" ".join(page_table2.section_table_2({"table2_gru": own})).split())
+    tried = own["tuned"]["DiffMask"]["f1_by_rate"]
+    assert f"Step sizes are tuned, by F1 on training sentences: DiffMask {max(tried, key=tried.get)} (0.03: " in page
+    assert {own["rows"][name]["settings"]["rate"] for name in rows} <= {0.03, 0.3}
+
+
+def test_what_was_not_tried_follows_from_the_records() -> None:
+    found = {"table2_bert": {"model": {"name": "BERT"}, "seeds": [0]}}
+    assert "Table 2 on BERT was run with one seed" in " ".join(page_differences.section_missing(found))
+    found["table2_bert"]["seeds"] = [0, 1, 2]
+    assert "one seed" not in " ".join(page_differences.section_missing(found))
 
 
 def test_the_gru_learns(data: Path) -> None:

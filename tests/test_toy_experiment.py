@@ -179,8 +179,11 @@ def test_one_seed_from_data_to_figures(monkeypatch: pytest.MonkeyPatch, tmp_path
     )
     for shares in found["figure_3"]["shares"].values():
         assert (len(shares), sum(shares)) == (len(found["figure_3"]["digits"]), pytest.approx(1, abs=1e-5))
-    toy_figures.draw(found, tmp_path / "figures")
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"toy-figure-3.png", "toy-figure-12.png"}
+    drawn = [
+        toy_figures.draw_shares(found["figure_3"], tmp_path / "figures" / "toy-figure-3.png"),
+        toy_figures.draw_clusters(found["figure_12"], tmp_path / "figures" / "toy-figure-12.png"),
+    ]
+    assert all(path.stat().st_size > 5_000 for path in drawn)
 
 
 @pytest.mark.minutes

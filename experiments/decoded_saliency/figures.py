@@ -18,8 +18,8 @@ from whence.render.word_cloud import word_cloud
 
 COLOURS = ("#1f5fb4", "#c4570a", "#2b8a3e", "#8e44ad", "#b8860b", "#c0392b", "#16808a", "#6c757d", "#d6336c", "#495057")
 CLASS_COLOURS = ("#c4570a", "#1f5fb4", "#2b8a3e", "#8e44ad")
-SMALL, TITLE = 9.5, 11  # points; pages show figures at about half their size
-LEGEND: dict[str, Any] = {"ncols": 2, "columnspacing": 1.0, "handlelength": 1.4}
+SMALL, TITLE = 12, 14  # points; pages show figures at about half their size
+LEGEND: dict[str, Any] = {"loc": "outside lower center", "ncols": 2, "fontsize": SMALL, "frameon": False}
 SAY = {"hiding": "hidden", "revealing": "revealed"}
 
 
@@ -39,7 +39,9 @@ def draw_layers(found: dict[str, Any], path: Path) -> None:
 
 
 def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bool = False) -> None:
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 5.4), sharey=True, layout="constrained")
+    figure, axes = pyplot.subplots(
+        1, 2, figsize=(9, 4.2 + 0.13 * len(wanted)), sharey=True, layout="constrained"
+    )  # the legend below in two columns
     percent = [100 * share for share in found["grid"]]
     shades = matplotlib.colormaps["viridis"]
     for axis, game in zip(axes, ("revealing", "hiding"), strict=True):
@@ -48,8 +50,9 @@ def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bo
             chance = facts["group"] == "random"
             colour = shades(0.9 * number / max(1, len(wanted) - 1)) if gradual else COLOURS[number % len(COLOURS)]
             bold = name == found["chosen"].get("Decoded Grad-CAM")
+            areas = " / ".join(f"{facts[each]['auc']:.3f}" for each in ("revealing", "hiding"))
             line = axis.plot(
-                percent, facts[game]["curve"], label=f"{name} ({facts[game]['auc']:.3f})",
+                percent, facts[game]["curve"], label=f"{name}: {areas}",
                 color="black" if chance else colour, linestyle=":" if chance else "--" if number >= 10 else "-",
                 linewidth=2.2 if bold else 1.1,
             )[0]  # fmt: skip
@@ -62,14 +65,16 @@ def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bo
         axis.set_title(game, fontsize=TITLE)
         axis.tick_params(labelsize=SMALL)
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), **LEGEND)
     axes[0].set_ylabel("accuracy", fontsize=SMALL)
+    areas = "area under the curve: revealing / hiding"
+    figure.legend(*axes[0].get_legend_handles_labels(), title=areas, title_fontsize=SMALL, **LEGEND)
     write_figure(figure, path, dpi=130)
 
 
 def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
     """Figures 4 and 9: overlap, as a share and as a count, over k."""
     figure, axes = pyplot.subplots(2, len(overlaps), figsize=(9, 8), layout="constrained", squeeze=False)
+    lines: dict[str, Any] = {}
     for column, found in enumerate(overlaps.values()):
         shown = [
             name for name, facts in found["methods"].items()
@@ -78,16 +83,17 @@ def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
         for row, (kind, title) in enumerate({"curve": "share of the first k", "counts": "tokens in common"}.items()):
             axis = axes[row][column]
             for number, name in enumerate(shown):
-                axis.plot(
-                    found["ks"], found["methods"][name][kind], label=name, color=COLOURS[number % len(COLOURS)],
+                lines["Decoded Grad-CAM, chosen layer" if name == found["chosen"] else name] = axis.plot(
+                    found["ks"], found["methods"][name][kind], color=COLOURS[number % len(COLOURS)],
                     linestyle="--" if number >= 10 else "-", linewidth=2.2 if name == found["chosen"] else 1.1,
-                )  # fmt: skip
+                )[0]  # fmt: skip
             axis.set_title(f"{TITLES[found['data']]}: {title}", fontsize=TITLE)
             axis.set_ylim(bottom=0)
+            axis.yaxis.get_major_locator().set_params(integer=kind == "counts")
             axis.set_xlabel("k", fontsize=SMALL)
             axis.tick_params(labelsize=SMALL)
             axis.spines[["top", "right"]].set_visible(False)
-        axes[1][column].legend(fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), **LEGEND)
+    figure.legend(list(lines.values()), list(lines), **LEGEND)
     write_figure(figure, path, dpi=130)
 
 

@@ -117,13 +117,8 @@ def _overlap(overlaps: dict[str, Any]) -> list[str]:
     chosen, methods = overlaps["chosen"], overlaps["methods"]
     if chosen is None or methods.get(chosen, {}).get("overlap") is None:
         return []
-    ours = methods[chosen]["overlap"]
-    others = {
-        name: each["overlap"] for name, each in methods.items()
-        if each["overlap"] is not None and not name.startswith(("Decoded", "Grad-CAM l")) and name not in ZERO
-    }  # fmt: skip
-    lower = sorted(name for name, value in others.items() if value <= ours)
-    base = f"Its first {overlaps['k']} tokens of two classes overlap by {ours:.1%}"
+    base = f"Its first {overlaps['k']} tokens of two classes overlap by {methods[chosen]['overlap']:.1%}"
+    others, lower = _others(overlaps), as_few(overlaps)
     if not others:
         return [f"{base}."]
     if not lower:
@@ -132,3 +127,16 @@ def _overlap(overlaps: dict[str, Any]) -> list[str]:
         f"{base}; no more do {', '.join(lower)} ({len(lower)} of {len(others)}): the paper's contrast in overlap is "
         "not found here."
     ]
+
+
+def as_few(overlaps: dict[str, Any]) -> list[str]:
+    """The other explainers whose classes share no more tokens than those of the chosen layer."""
+    ours = overlaps["methods"][overlaps["chosen"]]["overlap"]
+    return sorted(name for name, value in _others(overlaps).items() if value <= ours)
+
+
+def _others(overlaps: dict[str, Any]) -> dict[str, float]:
+    return {
+        name: each["overlap"] for name, each in overlaps["methods"].items()
+        if each["overlap"] is not None and not name.startswith(("Decoded", "Grad-CAM l")) and name not in ZERO
+    }  # fmt: skip

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import paper
+from commands import N_TEXTS
 from contestants import CONTESTANTS
-from findings import ZERO, comparison
+from findings import ZERO, as_few, comparison
 from intervals import Interval, centred, difference
 from verdict import RULE, Asks, Claim, Here, claims_table
 from wording import TITLES, bullet, link, paragraph
@@ -20,8 +21,7 @@ from whence.metrics.many_comparisons import holm
 TRAINING = Path(__file__).parents[2] / "training" / "results.json"
 WHOLE = {"sst2": "dev", "ag_news": "test"}
 GAMES: dict[str, tuple[int, Asks]] = {"revealing": (0, "> 0"), "hiding": (1, "< 0")}
-N_TEST = 7_600  # of AG News
-PLAIN = ", ordinary fine-tuning"
+PLAIN = ", ordinary"
 SAME_LAYER = "the undecoded score at the same layer"
 
 
@@ -34,11 +34,11 @@ def first_screen(
     weights = {_embedded(training, name)["knobs"]["masked_lm_weight"] for name in ("sentiment", "topic")}
     lines = ["# Decoded layer saliency, tried again", ""]
     lines += paragraph(
-        f"""Hou and Castanon (2022) carry a hidden layer's scores back to words through the language-model head. **The
-        models here were kept decodable**: their fine-tuning went on filling masked words (loss weight
-        {" and ".join(f"{weight:g}" for weight in sorted(weights))}), of which the paper says nothing.
-        {_lost(plain["games"])}
-        [Appendix]({more}): commands, all tables and figures."""
+        f"""Hou and Castanon (2022) decode a hidden layer's scores into words by the language-model head. **The
+        models here were kept decodable**: fine-tuning went on filling masked words (loss weight
+        {" and ".join(f"{weight:g}" for weight in sorted(weights))}; unsaid in the paper).
+        {_after_ordinary(plain["games"])}
+        [Appendix]({more}): commands and tables."""
     )
     claims = [claim for name in TITLES for claim in _games(name, games[name])]
     claims += [claim for name in TITLES for claim in _overlap(name, overlaps[name])]
@@ -49,12 +49,14 @@ def first_screen(
             claims += _overlap(name, plain["overlap"][name], PLAIN)
         if name not in plain["games"]:
             claims.append(Claim(f"{TITLES[name]}: any of this{PLAIN}", None, None, None, why_not="–"))
-    if games["ag_news"]["n_texts"] < N_TEST:
-        claims.append(Claim(f"all {N_TEST:,} test texts of AG News", None, None, None, why_not="–"))
+    if games["ag_news"]["n_texts"] < N_TEXTS["ag_news"]:
+        claims.append(Claim(f"all {N_TEXTS['ag_news']:,} test texts of AG News", None, None, None, why_not="–"))
     lines += ["", *claims_table(claims), "", *paragraph(RULE), ""]
     lines += [f"![All layers on {TITLES['sst2']}]({link(figures / 'sst2-layers.png', out)})", ""]
     lines += [f"![Overlap over k]({link(figures / 'overlap.png', out)})", "", "## What this means for you", ""]
-    return [*lines, *(line for point in meaning(games, plain["games"]) for line in bullet(point))]
+    points = [_added(games, plain["games"]), _shared(overlaps, plain["overlap"])]
+    points.append("Measure what the head reads at your layer first.")
+    return [*lines, *(line for point in points for line in bullet(point))]
 
 
 def ordinary(training: Mapping[str, Any], plain: Mapping[str, Any]) -> str:
@@ -74,18 +76,21 @@ def ordinary(training: Mapping[str, Any], plain: Mapping[str, Any]) -> str:
     return f"{told}; after an ordinary fine-tuning of all weights, from another pretraining, {reads:.2f}."
 
 
-def _lost(plain: Mapping[str, Any]) -> str:
-    """What the paper finds and a model that was fine-tuned in the ordinary way does not show."""
-    told = []
+def _after_ordinary(plain: Mapping[str, Any]) -> str:
+    """Whether decoding beats layer 0, as in the paper, on models that were fine-tuned in the ordinary way."""
+    lost, kept = [], []
     for name, found in plain.items():
-        claims = {claim.words: claim.cells()[-1] for claim in _games(name, found) if "layer 0" in claim.words}
-        if claims and "reproduced" not in claims.values():
-            told.append(TITLES[name])
-    return (
-        f"**After an ordinary fine-tuning decoding was not surely better than layer 0** ({', '.join(told)})."
-        if told
-        else ""
-    )
+        rows = {game: _layer_0(name, found, game, "") for game in GAMES}
+        won = [game for game, claim in rows.items() if claim is not None and claim.cells()[-1] == "reproduced"]
+        if won:
+            kept.append(TITLES[name] + ("" if len(won) == len(GAMES) else f" in {won[0]} alone"))
+        elif any(rows.values()):
+            lost.append(TITLES[name])
+    surely = "decoding was surely better than layer 0"
+    if lost:
+        told = f"**After an ordinary fine-tuning {surely.replace('was', 'was not')}** ({', '.join(lost)})"
+        return f"{told}; it was on {', '.join(kept)}." if kept else f"{told}."
+    return f"After an ordinary fine-tuning, too, {surely} ({', '.join(kept)})." if kept else ""
 
 
 def _embedded(training: Mapping[str, Any], task: str) -> Mapping[str, Any]:
@@ -93,43 +98,60 @@ def _embedded(training: Mapping[str, Any], task: str) -> Mapping[str, Any]:
     return run
 
 
-def meaning(games: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
-    named = {TITLES[name]: games[name] for name in TITLES}
-    named |= {f"{TITLES[name]}{PLAIN}": found for name, found in plain.items()}
-    told = []
-    for title, found in named.items():
-        rows = found["differences"]
-        ps = holm(np.array([row["p"] for row in rows]))
-        against = [
-            f"{row['game']} {comparison(row, p)}" for row, p in zip(rows, ps, strict=True) if row["what"] == SAME_LAYER
-        ]
-        told.append(f"{title}: {', '.join(against)}")
-    return [
-        f"Choose the layer first; what decoding adds to the undecoded score there: {'; '.join(told)}.",
-        "Fewer tokens shared by two classes is no mark of decoding: other explainers share as few here.",
-        "Measure what the head reads at your layer before you decode.",
+def _added(games: Mapping[str, Any], plain: Mapping[str, Any]) -> str:
+    """What decoding adds to the undecoded score at the layer that was chosen for it."""
+    told = [
+        comparison(row, p)
+        for found in (*games.values(), *plain.values())
+        for row, p in zip(found["differences"], holm(np.array([row["p"] for row in found["differences"]])), strict=True)
+        if row["what"] == SAME_LAYER
     ]
+    return (
+        f"Choose the layer first: beside the undecoded score there, decoding is better in {told.count('better')} and "
+        f"worse in {told.count('worse')} of {len(told)} games."
+    )
+
+
+def _shared(overlaps: Mapping[str, Any], plain: Mapping[str, Any]) -> str:
+    """Whether few tokens in common are a mark of decoding, by all models."""
+    found = [each for each in (*overlaps.values(), *plain.values()) if each["chosen"] in each["methods"]]
+    others = sum(bool(as_few(each)) for each in found)
+    if others == len(found):
+        return "Fewer tokens shared by two classes is no mark of decoding: other explainers share as few."
+    return f"Few tokens shared by two classes: other explainers share as few in {others} of {len(found)} models."
 
 
 def _games(name: str, found: Mapping[str, Any], where: str = "") -> list[Claim]:
     """Decoded at its chosen layer against the paper's baseline, and against the rival that the paper finds stronger."""
-    claims, half = [], f"half of {_split(name, found)}"
-    rows = {(row["what"], row["game"]): row for row in found["differences"]}
+    claims = [claim for game in GAMES if (claim := _layer_0(name, found, game, where)) is not None]
     theirs, best = paper.GAMES[name], paper.GAMES[name][paper.BEST[name]]
-    for game, (column, asks) in GAMES.items():
-        row = rows.get(("the undecoded score at layer 0", game))
-        if row is not None:
-            words = f"{TITLES[name]}, {game}: decoded − layer 0{where}"
-            claims.append(_claim(words, best[column] - theirs["Grad-CAM l0"][column], asks, row, half))
-    row = rows.get(("the best of the packages' explainers", "hiding"))
+    row = _row(found, "the best of the packages' explainers", "hiding")
     if row is not None and "Shapely" in theirs and row["rival"].startswith("Shapley"):
         words = f"{TITLES[name]}, hiding: decoded − Shapley{where}"
-        claims.append(_claim(words, best[1] - theirs["Shapely"][1], "> 0", row, half))
+        claims.append(_claim(words, best[1] - theirs["Shapely"][1], "> 0", row, _half(name, found)))
     return claims
 
 
+def _layer_0(name: str, found: Mapping[str, Any], game: str, where: str) -> Claim | None:
+    column, asks = GAMES[game]
+    row = _row(found, "the undecoded score at layer 0", game)
+    if row is None:
+        return None
+    best, first = (paper.GAMES[name][each][column] for each in (paper.BEST[name], "Grad-CAM l0"))
+    words = f"{TITLES[name]}, {game}: decoded − layer 0{where}"
+    return _claim(words, best - first, asks, row, _half(name, found))
+
+
+def _row(found: Mapping[str, Any], what: str, game: str) -> Mapping[str, Any] | None:
+    return next((row for row in found["differences"] if (row["what"], row["game"]) == (what, game)), None)
+
+
+def _half(name: str, found: Mapping[str, Any]) -> str:
+    return f"half of {_split(name, found)}"
+
+
 def _split(name: str, found: Mapping[str, Any]) -> str:
-    return "a test sample" if name == "ag_news" and found["n_texts"] < N_TEST else WHOLE[name]
+    return "a test sample" if name == "ag_news" and found["n_texts"] < N_TEXTS[name] else WHOLE[name]
 
 
 def _claim(words: str, theirs: float, asks: Asks, row: Mapping[str, Any], split: str) -> Claim:

@@ -32,22 +32,8 @@ def section_games(name: str, found: dict[str, Any], figures: Path, out: Path) ->
         the order of the text. “Smooth (AllenNLP)” has none anywhere: the features of a gradient below a LayerNorm sum
         to zero, whatever the text. n = {found["n_texts"]:,}, one model."""),
         "",
-        "| explainer | paper: revealing | paper: hiding | revealing | hiding | texts without an order |",
-        "|---|---|---|---|---|---|",
+        *_areas(name, found),
     ]
-    shown = [
-        (called, facts) for called, facts in found["contestants"].items()
-        if facts["group"] in ("decoded", "package", "sane", "random") or called == "Grad-CAM l0"
-    ]  # fmt: skip
-    chosen = found["chosen"].get("Decoded Grad-CAM")
-    for called, facts in shown:
-        row = theirs.get(_paper_name(called, facts))
-        revealing, hiding = (f"{value:.3f}" for value in row) if row else ("", "")
-        mark = "**" if called == chosen else ""
-        lines.append(
-            f"| {mark}{called}{mark} | {revealing} | {hiding} | {_interval(facts['revealing'])} "
-            f"| {_interval(facts['hiding'])} | {facts['hiding']['without_order']} |"
-        )
     best = paper.BEST[name]
     lines += [
         "",
@@ -58,6 +44,26 @@ def section_games(name: str, found: dict[str, Any], figures: Path, out: Path) ->
         "",
         f"![All layers on {title}]({link(figures / f'{name}-layers.png', out)})",
     ]
+    return lines
+
+
+def _areas(name: str, found: dict[str, Any]) -> list[str]:
+    """Both areas of every explainer, beside the paper's."""
+    lines = [
+        "| explainer | paper: revealing | paper: hiding | revealing | hiding | texts without an order |",
+        "|---|---|---|---|---|---|",
+    ]
+    chosen = found["chosen"].get("Decoded Grad-CAM")
+    for called, facts in found["contestants"].items():
+        if facts["group"] not in ("decoded", "package", "sane", "random") and called != "Grad-CAM l0":
+            continue
+        row = paper.GAMES[name].get(_paper_name(called, facts))
+        revealing, hiding = (f"{value:.3f}" for value in row) if row else ("", "")
+        mark = "**" if called == chosen else ""
+        lines.append(
+            f"| {mark}{called}{mark} | {revealing} | {hiding} | {_interval(facts['revealing'])} "
+            f"| {_interval(facts['hiding'])} | {facts['hiding']['without_order']} |"
+        )
     return lines
 
 
@@ -108,7 +114,8 @@ def section_ordinary(plain: dict[str, Any]) -> list[str]:
         layer is chosen on one half and compared on the other, p by Holm. {models}; one fine-tuning seed."""),
     ]
     for name, found in plain.items():
-        lines += _against(TITLES[name], found["differences"])
+        about = f"{TITLES[name]}, n = {found['n_texts']:,}: Table {TABLE[name]} on this model, as above."
+        lines += ["", about, "", *_areas(name, found), *_against(TITLES[name], found["differences"])]
     return lines
 
 

@@ -12,6 +12,11 @@ from findings import ZERO
 from page_claims import overlap_interval
 from wording import TITLES, link, paragraph
 
+HEAD = (
+    "| data | explainer | paper | overlap | without document frequencies | raw scores |",
+    "|---|---|---|---|---|---|",
+)
+
 
 def section_overlap(overlaps: dict[str, Any], figures: Path, out: Path) -> list[str]:
     resamples = next(iter(overlaps.values()))["resamples"]
@@ -30,21 +35,10 @@ def section_overlap(overlaps: dict[str, Any], figures: Path, out: Path) -> list[
         them. “Smooth (AllenNLP)” has no tokens at all: it adds up the features of a gradient below a LayerNorm, which
         sum to zero, so that its 0 % says nothing. {n_texts}."""),
         "",
-        "| data | explainer | paper | overlap | without document frequencies | raw scores |",
-        "|---|---|---|---|---|---|",
+        *HEAD,
     ]
     for name, title in TITLES.items():
-        found = overlaps[name]
-        for called, facts in found["methods"].items():
-            if facts["group"] in ("decoded", "undecoded") and called not in ("Grad-CAM l0", found["chosen"]):
-                continue
-            mark = "**" if called == found["chosen"] else ""
-            number = overlap_interval(facts)
-            zero = " (all scores are zero)" if called in ZERO else ""
-            lines.append(
-                f"| {title} | {mark}{called}{mark}{zero} | {_paper_overlap(name, called, found)} | {number.value:.1%} "
-                f"[{number.low:.1%}, {number.high:.1%}] | {facts['without_idf']:.1%} | {facts['raw_scores']:.1%} |"
-            )
+        lines += _rows(name, title, overlaps[name])
     for name, title in TITLES.items():
         layers = [facts["overlap"] for facts in overlaps[name]["methods"].values() if facts["group"] == "decoded"]
         shares = ", ".join(f"l{layer} {share:.1%}" for layer, share in enumerate(layers))
@@ -73,6 +67,31 @@ def section_overlap(overlaps: dict[str, Any], figures: Path, out: Path) -> list[
             lines += ["", f"{title}, {called}: the 50 heaviest tokens of each predicted class.", ""]
             lines.append(" ".join(f"![{label}]({link(path, out)})" for label, path in pictures.items()))
     return lines
+
+
+def ordinary_overlap(plain: dict[str, Any]) -> list[str]:
+    """The same shares for models that nobody kept decodable."""
+    if not plain:
+        return []
+    n_texts = ", ".join(f"{TITLES[name]} n = {found['n_texts']:,}" for name, found in plain.items())
+    lines = ["", "### Overlap after an ordinary fine-tuning", "", f"As above, {n_texts}.", "", *HEAD]
+    return [*lines, *(row for name, found in plain.items() for row in _rows(name, TITLES[name], found))]
+
+
+def _rows(name: str, title: str, found: dict[str, Any]) -> list[str]:
+    """The overlap of every explainer, of decoded layers that of the chosen one."""
+    rows = []
+    for called, facts in found["methods"].items():
+        if facts["group"] in ("decoded", "undecoded") and called not in ("Grad-CAM l0", found["chosen"]):
+            continue
+        mark = "**" if called == found["chosen"] else ""
+        number = overlap_interval(facts)
+        zero = " (all scores are zero)" if called in ZERO else ""
+        rows.append(
+            f"| {title} | {mark}{called}{mark}{zero} | {_paper_overlap(name, called, found)} | {number.value:.1%} "
+            f"[{number.low:.1%}, {number.high:.1%}] | {facts['without_idf']:.1%} | {facts['raw_scores']:.1%} |"
+        )
+    return rows
 
 
 def counts_by_pair(found: dict[str, Any]) -> list[str]:

@@ -17,10 +17,11 @@ from typing import Any
 sys.path.append(str(Path(__file__).parents[1]))  # where page_writing, verdict and intervals are
 
 import paper
+from commands import commands
 from findings import findings
 from page_claims import TRAINING, first_screen, ordinary
 from page_games import section_ablations, section_controls, section_games, section_head, section_ordinary
-from page_overlap import section_examples, section_overlap
+from page_overlap import ordinary_overlap, section_examples, section_overlap
 from wording import TITLES, bullet, paragraph
 
 from whence.metrics.overlap import contradictions
@@ -52,7 +53,8 @@ def main(given: argparse.Namespace) -> None:
         lines += section_games(name, games[name], figures, second)
     lines += section_controls(games) + section_ordinary(plain["games"]) + section_ablations(games)
     lines += section_head(games, plain["games"])
-    lines += section_overlap(overlaps, figures, second) + section_examples(overlaps, figures, second)
+    lines += section_overlap(overlaps, figures, second) + ordinary_overlap(plain["overlap"])
+    lines += section_examples(overlaps, figures, second)
     lines += section_cost(games) + section_paper()
     first = first_screen(games, overlaps, plain, figures, given.out, second.name)
     for path, written in {given.out: first, second: lines}.items():
@@ -66,8 +68,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def opening(games: dict[str, Any], plain: dict[str, Any], first: str) -> list[str]:
-    found = games["ag_news"]
-    how = f"--data-dir DIR --sample {found['n_texts']} --seed {found['seed']} --jobs {found['jobs']}"
     lines = [
         "# Decoded layer saliency, tried again: appendix",
         "",
@@ -81,11 +81,7 @@ def opening(games: dict[str, Any], plain: dict[str, Any], first: str) -> list[st
         {ordinary(_read(TRAINING), plain["games"])}"""),
         "",
         "```",
-        "# Tables 1 and 2, Figures 2, 3, 5 and 6, controls; then Tables 3 to 9, Figures 4, 7, 8 and 9, examples",
-        f"python experiments/decoded_saliency/tables.py {how}",
-        f"python experiments/decoded_saliency/overlap.py {how}",
-        *_ordinary_commands(plain),
-        "python experiments/decoded_saliency/write_page.py",
+        *commands(games, plain),
         "```",
         "",
         "| data | texts (n) | model | accuracy | largest class | hardware | seed |",
@@ -97,31 +93,22 @@ def opening(games: dict[str, Any], plain: dict[str, Any], first: str) -> list[st
             f"| {title} | {found['n_texts']:,} | `{found['model']}` | {found['accuracy']:.3f} "
             f"| {max(found['gold_shares'].values()):.3f} | {found['hardware']} | {found['seed']} |"
         )
-    found = next(iter(games.values()))
-    versions = ", ".join(f"{package} {number}" for package, number in found["versions"].items())
-    resamples = found["bootstrap_resamples"]
-    lines += ["", *paragraph(f"Intervals: 95 %, bootstrap over texts ({resamples:,} resamples). Versions: {versions}.")]
+    resamples = next(iter(games.values()))["bootstrap_resamples"]
+    lines += [
+        "",
+        *paragraph(f"Intervals: 95 %, bootstrap over texts ({resamples:,} resamples). Versions: {_versions(games)}."),
+    ]
     return lines
 
 
-def _ordinary_commands(plain: dict[str, Any]) -> list[str]:
-    """How the other models were made, as far as that was kept: TEXT is what training/prepare.py writes."""
-    lines = []
-    for name, made in plain["training"].items():
-        found, knobs = plain["games"][name], made["knobs"]
-        sample = "" if name == "sst2" else f" --sample {found['n_texts']}"
-        how = f"--data-dir DIR --sets {name} --model WORK/{knobs['out']} --head WORK/{knobs['pretrained']}{sample}"
-        rest = f"    --seed {found['seed']} --jobs {found['jobs']} --out experiments/decoded_saliency/results/ordinary"
-        words = " --train-words" if knobs["train_words"] else ""
-        lines += [
-            "# the same after an ordinary fine-tuning",
-            f"python training/finetune.py --pretrained WORK/{knobs['pretrained']} --train TEXT/{knobs['train']} \\",
-            f"    --heldout TEXT/{knobs['heldout']} --labels {' '.join(knobs['labels'])} \\",
-            f"    --masked-lm-weight {knobs['masked_lm_weight']:g}{words} --seed {knobs['seed']} \\",
-            f"    --out WORK/{knobs['out']}",
-            *(f"python experiments/decoded_saliency/{each}.py {how} \\\n{rest}" for each in ("tables", "overlap")),
-        ]
-    return lines
+def _versions(games: dict[str, Any]) -> str:
+    """Of every package, with all numbers where the sets were played at different times."""
+    numbers: dict[str, list[str]] = {}
+    for found in games.values():
+        for package, number in found["versions"].items():
+            known = numbers.setdefault(package, [])
+            known += [] if number in known else [number]
+    return ", ".join(f"{package} {' and '.join(known)}" for package, known in numbers.items())
 
 
 def section_cost(games: dict[str, Any]) -> list[str]:

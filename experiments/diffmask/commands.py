@@ -47,7 +47,15 @@ def _fine_tuning(model: Mapping[str, Any]) -> str:
 def _table_2(own: Mapping[str, Any]) -> str:
     search = own["search"]
     limit = [] if search["sentences"] == search["short_enough"] else [f"--limit {search['sentences']}"]
-    return " ".join([*limit, f"--budget {search['budget']}", f"--seeds {_all(own['seeds'])}"])
+    [steps] = {row["settings"]["steps"] for row in own["rows"].values()}
+    tuned = [f"--tune {drawn}" for drawn in {each["drawn"] for each in own.get("tuned", {}).values()}]
+    network = [f"--{name} {own['model'][name]}" for name in ("epochs", "width") if name in own["model"]]
+    return " ".join(
+        [
+            f"--split {own['split']} --longest {search['longest']}", *limit, f"--budget {search['budget']}", *tuned,
+            f"--steps {steps} --seeds {_all(own['seeds'])}", *network,
+        ]
+    )  # fmt: skip
 
 
 def _all(numbers: Sequence[int]) -> str:

@@ -10,6 +10,7 @@ import page_figures
 import paper
 from intervals import Interval, difference, over, with_seeds
 from page_table2 import BEST_STEP, RELEASED, RIVAL, not_empty, scored
+from toy_figures import draw_shares
 from verdict import RULE, Claim, Here, claims_table
 from wording import bullet, passage, percent, picture
 
@@ -22,7 +23,7 @@ def first_screen(found: Mapping[str, Any], figures: Path, page: Path, appendix: 
     lines = ["# DiffMask, tried again"]
     lines += passage(
         f"""DiffMask (De Cao et al., 2020) trains probes that say which words, or hidden states, a model can do without.
-        Here on the embedded BERT of six layers. [Appendix]({appendix}): commands, all tables and figures."""
+        Here on the embedded BERT of six layers. [Appendix]({appendix}): commands and tables."""
     )
     claims = [*_table_2(found), *_five_classes(found), *_questions(found), *_digits(found), *_separators(found)]
     claims.append(Claim("Figures 11, 13, 14; BERT-base and BERT-large", None, None, None, why_not="–"))
@@ -31,8 +32,9 @@ def first_screen(found: Mapping[str, Any], figures: Path, page: Path, appendix: 
         lines += passage(_both_steps(found))
     if "sst" in found:
         lines += picture(page_figures.sst_layers(found["sst"], figures), page, "Five seeds, and the published settings")
-    if (figures / "toy-figure-3.png").exists():
-        lines += picture(figures / "toy-figure-3.png", page, "Figure 3: who finds the digits that count?")
+    if "toy" in found:
+        path = draw_shares(found["toy"]["figure_3"], figures / "toy-figure-3.png")
+        lines += picture(path, page, "Figure 3: who finds the digits that count?")
     return [*lines, "", "## What this means for you", "", *meaning(_table_2(found))]
 
 
@@ -40,7 +42,7 @@ def meaning(table_2: Sequence[Claim]) -> list[str]:
     points = ["On sentences a mask costs answers: read it beside its agreement with the unmasked model."]
     if table_2 and all(claim.cells()[3] != "reproduced" for claim in table_2):
         points.append("For the fewest sufficient words of one sentence, corrected REINFORCE is as good or better.")
-    points.append("The printed settings collapse on this model: keep whence's recipe and look for collapsed layers.")
+    points.append("The printed settings collapse here: keep whence's recipe, and look for collapsed layers.")
     return [line for point in points for line in bullet(point)]
 
 
@@ -88,7 +90,7 @@ def _both_steps(found: Mapping[str, Any]) -> str:
         f" own constraint. F1 against corrected (released) REINFORCE: GRU {said(f1_of(gru, whole))}, last step"
         f" {said(f1_of(gru, last))}, without {gru['search']['sizes'].get('0', 0)} empty optima {said(empty)}; BERT"
         f" {said(f1_of(bert, whole))}, last step {said(f1_of(bert, last))}, {bert['search']['not_solved']} of"
-        f" {bert['search']['sentences']} unsolved and left out. Corrected, it leads in {turned} of {len(pairs)}."
+        f" {bert['search']['sentences']} unsolved, left out. Corrected, it leads in {turned} of {len(pairs)}."
     )
 
 

@@ -31,13 +31,15 @@ def section_differences(sst: Mapping[str, Any] | None) -> list[str]:
     return lines + table(["", "paper and released code", "here"], rows)
 
 
-def section_missing() -> list[str]:
+def section_missing(table_2: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What of the paper is not here."""
     lines = ["", "## Not tried"]
+    lonely = [own["model"]["name"].split()[0] for own in table_2.values() if len(own["seeds"]) == 1]
+    seeds = f"Table 2 on {' and '.join(lonely)} was run with one seed, and " if lonely else ""
     return lines + passage(
-        """Figure 11 (a sketch of the gates' distribution), Figure 13 (Figure 5 for a second sentence) and Figure 14
-        (Figure 9 for a second passage) were not drawn; BERT-base and BERT-large were not at hand. Table 2 on BERT was
-        run with one seed, and Table 2 and SQuAD on dev only."""
+        f"""Figure 11 (a sketch of the gates' distribution), Figure 13 (Figure 5 for a second sentence) and Figure 14
+        (Figure 9 for a second passage) were not drawn; BERT-base and BERT-large were not at hand. {seeds}Table 2 and
+        SQuAD were run on dev only."""
     )
 
 

@@ -29,6 +29,7 @@ OTHER_METHODS = (
 WITHOUT_AMORTISATION = (
     "DiffMask, input", "DiffMask, hidden", "per text, hidden, learned baseline", "per text, hidden, zero baseline",
 )  # fmt: skip
+SMALL, TITLE = 10, 11  # points; pages show figures at about two thirds of their size
 RECIPE_COLOURS = {"whence": "#0072b2", "released": "#d55e00", "paper": "#009e73"}
 
 
@@ -39,15 +40,15 @@ def heat_map(ax: Axes, values: np.ndarray, tokens: Sequence[str], layers: Sequen
     ax.set_xticks(np.arange(len(layers)) + 0.5, ["e" if layer == "embeddings" else str(layer) for layer in layers])
     ax.set_yticks(np.arange(len(tokens)) + 0.5, [visible(token) for token in tokens], parse_math=False)
     ax.set_ylim(len(tokens), 0)
-    ax.tick_params(length=0, labelsize=7)
-    ax.set_xlabel("layer", fontsize=7)
-    ax.set_title(title, fontsize=8)
+    ax.tick_params(length=0, labelsize=SMALL)
+    ax.set_xlabel("layer", fontsize=SMALL)
+    ax.set_title(title, fontsize=TITLE)
     ax.spines[:].set_visible(False)
 
 
 def figure_5(found: Mapping[str, Any], folder: Path) -> Path:
     """One sentence by five methods, each column divided by its largest value."""
-    figure, axes = pyplot.subplots(1, len(OTHER_METHODS), figsize=(11, 2.7), layout="constrained", sharey=True)
+    figure, axes = pyplot.subplots(1, len(OTHER_METHODS), figsize=(11, 3.4), layout="constrained", sharey=True)
     every = found["maps"]["DiffMask, hidden"]["layers"]
     for ax, name in zip(axes, OTHER_METHODS, strict=True):
         drawn = found["maps"][name]
@@ -59,7 +60,7 @@ def figure_5(found: Mapping[str, Any], folder: Path) -> Path:
 
 
 def figure_7(found: Mapping[str, Any], folder: Path) -> Path:
-    figure, axes = pyplot.subplots(1, len(WITHOUT_AMORTISATION), figsize=(9.5, 2.7), layout="constrained", sharey=True)
+    figure, axes = pyplot.subplots(1, len(WITHOUT_AMORTISATION), figsize=(9.5, 3.4), layout="constrained", sharey=True)
     for ax, name in zip(axes, WITHOUT_AMORTISATION, strict=True):
         drawn = found["maps"][name]
         heat_map(ax, np.array(drawn["scores"]), found["tokens"], drawn["layers"], name.replace("hidden, ", "hidden,\n"))
@@ -79,12 +80,12 @@ def figure_8(found: Mapping[str, Any], folder: Path) -> Path:
         "d  hidden states, by part of speech": "hidden_by_part_of_speech",
     }
     figure, axes = pyplot.subplots(
-        2, 2, figsize=(8, 6.4), layout="constrained", height_ratios=[2.6, 1], gridspec_kw={"wspace": 0.06}
+        2, 2, figsize=(9, 7.6), layout="constrained", height_ratios=[2.6, 1], gridspec_kw={"wspace": 0.06}
     )
     corners = [axes[0, 0], axes[1, 0], axes[1, 1], axes[0, 1]]
     for ax, (title, name) in zip(corners, panels.items(), strict=True):
         plot_layers_kept(pandas.DataFrame(found[name]), ax)
-        ax.set_title(title, fontsize=8, loc="left")
+        ax.set_title(title, fontsize=TITLE, loc="left")
     return write_figure(figure, folder / "figure-8.png", dpi=130)
 
 
@@ -117,9 +118,9 @@ def _layer_by_layer(groups: Mapping[str, Mapping[str, Any]], colours: Sequence[s
                 for ax, line in zip(axes[row], values, strict=True):
                     ax.plot(line, color=colour, linewidth=1.2, alpha=0.8, label=None if number else group)
         for ax, what in zip(axes[row], ("agreement with the unmasked model", "share masked"), strict=True):
-            ax.set_title(f"{kind}: {what}", fontsize=10, loc="left")
+            ax.set_title(f"{kind}: {what}", fontsize=TITLE, loc="left")
             _plain(ax, [layer["layer"] for layer in run["layers"]])
-    axes[0, 0].legend(fontsize=9, frameon=False)
+    axes[0, 0].legend(fontsize=SMALL, frameon=False)
     return write_figure(figure, path, dpi=130)
 
 
@@ -127,12 +128,16 @@ def figure_2(found: Mapping[str, Any], folder: Path) -> Path:
     """Every method's scores of one question and its passage, each divided by its largest."""
     names, tokens = list(found["scores"]), found["tokens"]
     values = np.array([np.array(found["scores"][name]) / max(found["scores"][name]) for name in names])
-    figure, ax = pyplot.subplots(figsize=(11, 2.6), layout="constrained")
+    figure, ax = pyplot.subplots(figsize=(11, 3.6), layout="constrained")
     ax.pcolormesh(values, cmap=COLOURS, vmin=0, vmax=1, edgecolors="0.92", linewidth=0.4)
-    ax.set_yticks(np.arange(len(names)) + 0.5, names, fontsize=7)
+    ax.set_yticks(np.arange(len(names)) + 0.5, names, fontsize=SMALL)
     ax.set_ylim(len(names), 0)
     ax.set_xticks(
-        np.arange(len(tokens)) + 0.5, [visible(token) for token in tokens], rotation=90, fontsize=7, parse_math=False
+        np.arange(len(tokens)) + 0.5,
+        [visible(token) for token in tokens],
+        rotation=90,
+        fontsize=SMALL,
+        parse_math=False,
     )
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -141,30 +146,31 @@ def figure_2(found: Mapping[str, Any], folder: Path) -> Path:
 
 def figure_9(found: Sequence[Mapping[str, Any]], folder: Path) -> Path:
     """Keep probabilities at every layer, two questions on one passage; the predicted answer in bold."""
-    figure, axes = pyplot.subplots(1, 2 * len(found), figsize=(11, 7.5), layout="constrained")
+    figure, axes = pyplot.subplots(
+        1, 2 * len(found), figsize=(11, 0.17 * len(found[0]["tokens"])), layout="constrained"
+    )
     for number, one in enumerate(found):
         for half, (kind, keep) in enumerate(one["keep"].items()):
             ax = axes[2 * number + half]
             heat_map(ax, np.array(keep), one["tokens"], one["layers"], f"question {number + 1}, {kind}")
             for label, in_answer in zip(ax.get_yticklabels(), one["answer"], strict=True):
                 label.set_fontweight("bold" if in_answer else "normal")
-                label.set_fontsize(6)
     return write_figure(figure, folder / "figure-9.png", dpi=130)
 
 
 def figure_10(found: Mapping[str, Any], folder: Path) -> Path:
-    figure, axes = pyplot.subplots(1, 2, figsize=(8, 4), layout="constrained")
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 4.8), layout="constrained")
     for ax, kind in zip(axes, ("input", "hidden"), strict=True):
         plot_layers_kept(pandas.DataFrame(found[kind]["by_part_of_speech"]), ax)
-        ax.set_title({"input": "a  inputs", "hidden": "b  hidden states"}[kind], fontsize=8, loc="left")
+        ax.set_title({"input": "a  inputs", "hidden": "b  hidden states"}[kind], fontsize=TITLE, loc="left")
     return write_figure(figure, folder / "figure-10.png", dpi=130)
 
 
 def squad_roles(found: Mapping[str, Any], folder: Path) -> Path:
-    figure, axes = pyplot.subplots(1, 2, figsize=(9, 2.6), layout="constrained")
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
     for ax, kind in zip(axes, ("input", "hidden"), strict=True):
         plot_keep_by_layer(pandas.DataFrame(found[kind]["by_role"]), ax)
-        ax.set_title({"input": "inputs", "hidden": "hidden states"}[kind], fontsize=8, loc="left")
+        ax.set_title({"input": "inputs", "hidden": "hidden states"}[kind], fontsize=TITLE, loc="left")
     axes[0].get_legend().remove()
     return write_figure(figure, folder / "squad-roles.png", dpi=130)
 
@@ -173,5 +179,5 @@ def _plain(ax: Axes, layers: Sequence[Any]) -> None:
     ax.set_xticks(range(len(layers)), ["e" if layer == "embeddings" else str(layer) for layer in layers])
     ax.set_ylim(-0.02, 1.02)
     ax.grid(axis="y", color="0.92", linewidth=0.6)
-    ax.tick_params(length=0, labelsize=9)
+    ax.tick_params(length=0, labelsize=SMALL)
     ax.spines[["top", "right"]].set_visible(False)

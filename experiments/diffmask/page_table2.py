@@ -18,10 +18,11 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines = ["", "## Masks fitted to single sentences (Table 2)"]
     lines += passage(
         "The paper gives no step sizes, and not how gates become sets. Settings were chosen on training sentences with"
-        " the GRU, by hand and without a record; BERT takes them over. “DiffMask” and “REINFORCE, …” without “last"
-        " step” take, of all steps, the smallest set that meets the constraint by which it is judged: a choice with"
-        " hindsight that the paper may not have made, so the last step stands beside it. “Corrected” gives REINFORCE"
-        " the multiplier of the constraint, which the released code leaves out."
+        " the GRU, by hand and without a record; other models take them over, but for step sizes that are said to be"
+        " tuned. “DiffMask” and “REINFORCE, …” without “last step” take, of all steps, the smallest set that meets the"
+        " constraint by which it is judged: a choice with hindsight that the paper may not have made, so the last step"
+        " stands beside it. “Corrected” gives REINFORCE the multiplier of the constraint, which the released code"
+        " leaves out."
     )
     for own in found.values():
         search = own["search"]
@@ -34,7 +35,7 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             f" empty set, which scores an F1 of 1 if it is found; the last two columns are the other {solved - empty}."
             f" Constraint: {own['constraint']}. Gates: {own['gates']}. Among equal optima: {own['ties']}. Seeds"
             f" {', '.join(map(str, own['seeds']))}; the optimum drops {search['sparsity']:.1f} %. Intervals are over"
-            f" sentences{_over_seeds(own)}."
+            f" sentences{_over_seeds(own)}.{_tuned(own)}"
         )
         rows = [
             [f"paper: {name}", *(f"{row[column]:.1f}" for column in COLUMNS), "", "", "", ""]
@@ -56,6 +57,15 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             settings = ", ".join(f"{key} {value}" for key, value in row["settings"].items() if value is not None)
             lines.append(f"- {name}: {settings}")
     return lines
+
+
+def _tuned(own: Mapping[str, Any]) -> str:
+    """Which step size each side was given, where a record says of which it is the best."""
+    said = []
+    for family, found in own.get("tuned", {}).items():
+        tried = ", ".join(f"{float(rate):g}: {f1:.1f}" for rate, f1 in found["f1_by_rate"].items())
+        said.append(f"{family} {found['rate']:g} ({tried}; n = {found['n']})")
+    return f" Step sizes are tuned, by F1 on training sentences: {'; '.join(said)}." if said else ""
 
 
 def scored(own: Mapping[str, Any], name: str, measure: str) -> Interval:

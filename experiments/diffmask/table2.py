@@ -263,7 +263,12 @@ def tuned(
             )["f1"]
             for rate in RATES
         }
-        found[family] = {"rate": max(tried, key=tried.__getitem__), "n": len(ours), "f1_by_rate": tried}
+        found[family] = {
+            "rate": max(tried, key=tried.__getitem__),
+            "drawn": len(texts),
+            "n": len(ours),
+            "f1_by_rate": tried,
+        }
         print(f"{family}: {found[family]}", flush=True)
     return found
 

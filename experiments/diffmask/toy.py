@@ -246,7 +246,7 @@ def main() -> None:
     tasks = [(seed, options.texts, options.held_out, options.epochs, settings) for seed in options.seeds]
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         runs = pool.starmap(run, tasks, chunksize=1)
-    toy_figures.draw(runs[0], options.figures)
+    toy_figures.draw_clusters(runs[0]["figure_12"], options.figures / "toy-figure-12.png")
     report = {
         "about": "KL(truth || attribution) and JS in nats at the two-neuron layer, mean over held-out texts with at "
         "least one digit asked about, then over seeds; data, model and probes anew for each seed; null is infinite",

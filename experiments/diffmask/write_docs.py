@@ -60,7 +60,7 @@ def appendix(found: Mapping[str, Any], figures: Path, out: Path, first: str) -> 
         lines += section_toy(found["toy"], figures, out)
     if tables := {name: found[name] for name in ("table2_gru", "table2_bert") if name in found}:
         lines += section_table_2(tables)
-    lines += section_missing()
+    lines += section_missing(tables)
     if "sentiment" in found:
         lines += section_embedded(found["sentiment"])
     if {"sst", "sst_gaps"} <= set(found):

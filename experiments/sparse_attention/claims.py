@@ -53,7 +53,7 @@ def claims(results: Results, data: Sequence[str], *, uniform: bool = True) -> li
         judged("Table 1: entropy of influence, sparsemax − softmax", "< 0", _influence(results, data)),
         _sweep(results, data),
         judged(
-            "Table 5: unfrozen adversaries keep more accuracy than frozen",
+            "Table 5: accuracy, unfrozen − frozen adversaries",
             "> 0",
             _adversaries(results, data),
             _far_enough(results, data),
@@ -214,9 +214,8 @@ def summary(results: Results, data: Sequence[str]) -> list[str]:
         and min(entropies) >= UNIFORM
     ]
     points = [
-        "A τ near 1 between sparse attention and the importance of states is mostly zeros in common: of what they "
-        f"leave, {said} is reached.",
-        "Do not read attention, sparse or not, as the importance of words: at the inputs it ranks them poorly.",
+        f"A τ near 1 of sparse attention with states is mostly zeros in common: of what they leave, {said} is reached.",
+        "Do not read attention, sparse or not, as the importance of words: it ranks inputs poorly.",
     ]
     if low:
         points.append(f"Some softmax attention is uniform (lowest entropy: {', '.join(low)}): look before ranking.")

@@ -11,12 +11,26 @@ HERE = "python experiments/sparse_attention"
 
 
 def before(results: dict[str, Any]) -> list[str]:
-    """What makes the word vectors and the sets."""
-    lines = []
-    if about := results["vectors"]:
-        size = f"--size {about['size']} --epochs {about['epochs']}"
-        lines.append(f"{HERE}/word_vectors.py --text DATA/pretraining_corpus.txt.xz --out WORK/vectors {size}")
-    return [*lines, f"{HERE}/prepare.py --data-dir DATA --vectors WORK/vectors --out WORK/corpora"]
+    """What makes the word vectors and the sets, for every run."""
+    vectors = {None: results["vectors"]}
+    vectors |= {run: about["vectors"] for run, about in results.get("later_runs", {}).items()}
+    return [line for run, about in vectors.items() for line in _prepared(_work(run), about)]
+
+
+def _prepared(work: str, vectors: dict[str, Any] | None) -> list[str]:
+    prepare = f"{HERE}/prepare.py --data-dir DATA"
+    if vectors is None:
+        return [f"{prepare} --out {work}/corpora"]
+    made = f"--out {work}/vectors --size {vectors['size']} --epochs {vectors['epochs']}"
+    return [
+        f"{HERE}/word_vectors.py --text DATA/pretraining_corpus.txt.xz {made}",
+        f"{prepare} --vectors {work}/vectors --out {work}/corpora",
+    ]
+
+
+def _work(run: str | None) -> str:
+    """The folder of a run: each later one has its own."""
+    return "WORK" if run is None else f"WORK-{'-'.join(run.split())}"
 
 
 def runs(results: dict[str, Any], data: Sequence[str]) -> list[str]:
@@ -31,12 +45,12 @@ def runs(results: dict[str, Any], data: Sequence[str]) -> list[str]:
         asked = seeds_of if seeds_of["1 3 6"] != seeds_of["2"] else {"1 3 6 2": first["seeds"]}
         for tables, seeds in asked.items():
             common = [f"--data {name}", f"--seeds {_all(seeds)}", *_sizes(first)]
-            lines.append(f"{HERE}/run.py --table {tables} {' '.join(common)} --work WORK")
+            lines.append(f"{HERE}/run.py --table {tables} {' '.join(common)} --work {_work(first.get('run'))}")
         controls = [each for each in groups if each["control"] != "none" or each["vectors"] != "trained"]
         if controls:
             common = [f"--data {name}", f"--seeds {_all(controls[0]['seeds'])}", *_measured(first)]
-            lines.append(f"{HERE}/run.py --table controls {' '.join(common)} --work WORK")
-        lines += [f"{HERE}/run.py --table 5 --data {name} {each} --work WORK" for each in _attacks(results, name)]
+            lines.append(f"{HERE}/run.py --table controls {' '.join(common)} --work {_work(controls[0].get('run'))}")
+        lines += [f"{HERE}/run.py --table 5 --data {name} {each}" for each in _attacks(results, name)]
     return lines
 
 
@@ -49,18 +63,22 @@ def _attacks(results: dict[str, Any], data: str) -> list[str]:
         if own:
             seeds = sorted({each["job"]["seed"] for each in own})
             epochs = own[0]["adversaries"][0]["test"]["settings"]["max_epochs"]
-            alike.setdefault(f"--seeds {_all(seeds)} --adversary-epochs {epochs}", []).append(encoder)
+            work = _work(own[0].get("run"))
+            alike.setdefault(f"--seeds {_all(seeds)} --adversary-epochs {epochs} --work {work}", []).append(encoder)
     return [
         options if len(encoders) == len(paper.ENCODERS) else f"--encoders {' '.join(encoders)} {options}"
         for options, encoders in alike.items()
     ]
 
 
-def after() -> list[str]:
-    return [
-        f"{HERE}/collect.py --work WORK --out experiments/sparse_attention/results/results.json",
-        f"{HERE}/report.py",
+def after(results: dict[str, Any]) -> list[str]:
+    """What gathers the runs, a later one beside those before it, and writes the pages."""
+    gathered = "experiments/sparse_attention/results/results.json"
+    later = [
+        f'{HERE}/collect.py --work {_work(run)} --beside {gathered} --run "{run}" --out {gathered}'
+        for run in results.get("later_runs", {})
     ]
+    return [f"{HERE}/collect.py --work WORK --out {gathered}", *later, f"{HERE}/report.py"]
 
 
 def _sizes(group: dict[str, Any]) -> list[str]:

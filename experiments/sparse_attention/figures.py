@@ -33,6 +33,7 @@ FIGURES = {
         "Figure 4: τ of attention with leave-one-out of inputs and of states (dotted: what ties alone explain)",
     ),
 }
+SMALL, TITLE = 10, 11  # points; pages show figures at about two thirds of their size
 COLOURS = ("#0072b2", "#d55e00")
 PROJECTIONS = ("softmax", *("sparsemax" if value == 0 else f"sparsegen({value:g})" for value in paper.SPARSITIES))
 LABELS = ("softmax", *(f"{value:g}" for value in paper.SPARSITIES))
@@ -45,7 +46,7 @@ def draw(results: Results, folder: Path) -> None:
         figure, axes = pyplot.subplots(
             len(paper.ENCODERS),
             len(data),
-            figsize=(3.4 * len(data), 4.4),
+            figsize=(3.2 * len(data), 5.6),
             sharey=True,
             squeeze=False,
             layout="constrained",
@@ -53,7 +54,7 @@ def draw(results: Results, folder: Path) -> None:
         for row, encoder in enumerate(paper.ENCODERS):
             for column, each in enumerate(data):
                 _panel(results, each, encoder, quantities, axes[row, column])
-        axes[0, 0].legend(fontsize=9, frameon=False)
+        axes[0, 0].legend(fontsize=SMALL, frameon=False)
         write_figure(figure, folder / f"{name}.svg")
 
 
@@ -76,8 +77,8 @@ def _panel(results: Results, data: str, encoder: str, quantities: dict[str, str]
             sparse = [number for number in found if number > 0]
             nulls = [measured[number][quantity.replace("tau", "null")]["mean"] for number in sparse]
             ax.plot(sparse, nulls, color=colour, linestyle=":", linewidth=0.8)
-    ax.set_xticks(range(len(LABELS)), LABELS, rotation=90, fontsize=8)
+    ax.set_xticks(range(len(LABELS)), LABELS, rotation=90, fontsize=SMALL)
     ax.set_xlim(-0.5, len(LABELS) - 0.5)
-    ax.tick_params(labelsize=8, length=2)
-    ax.set_title(f"{NAMES[data]}, {NAMES[encoder]}", fontsize=9, loc="left")
+    ax.tick_params(labelsize=SMALL, length=2)
+    ax.set_title(f"{NAMES[data]}, {NAMES[encoder]}", fontsize=TITLE, loc="left")
     ax.spines[["top", "right"]].set_visible(False)

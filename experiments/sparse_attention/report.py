@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))  # where page_writing, verdict and intervals are
 
@@ -55,9 +56,9 @@ def first_screen(results: Results, figures: str, appendix: str) -> str:
         "# Is sparse attention more interpretable?",
         "",
         *paragraph(
-            f"""Meister, Lazov, Augenstein and Cotterell (ACL 2021), tried again without their code, with other word
-            vectors{"".join(f"; {each}" for each in _fewer(results, data))}. [Appendix]({appendix}): commands, all
-            tables and figures."""
+            f"""Meister et al. (ACL 2021), tried again without their code, with other word
+            vectors{"".join(f"; {each}" for each in _fewer(results, data))}. [Appendix]({appendix}): commands and
+            tables."""
         ),
         "",
         *claims_table(claims(results, data)),
@@ -83,7 +84,7 @@ def appendix(results: Results, figures: str, first: str) -> str:
     seeds = {name: _seeds(results, name) for name in data}
     patience, longest = _epochs(results, "patience"), _epochs(results, "max_epochs")
     shown = "\n\n".join(f"![{about}]({figures}/{name}.svg)\n\n*{about}*" for name, (_, about) in FIGURES.items())
-    made = "\n".join([*before(results), *runs(results, data), *after()])
+    made = "\n".join([*before(results), *runs(results, data), *after(results)])
     sizes = "; ".join(f"{NAMES[name]} {measured_on(results, name)}" for name in data)
     weights = sorted({each["test"]["settings"]["divergence_weight"] for search in results["adversaries"]
                       for each in search["adversaries"]})  # fmt: skip
@@ -264,15 +265,22 @@ def _later_runs(results: Results) -> str:
     """Runs that were made after the first one, with word vectors of their own."""
     lines = []
     for run, about in results.get("later_runs", {}).items():
-        words = f"{about['vectors']['running_words']:,} words" if about["vectors"] else "none"
         taken = "; ".join(f"{count} of {NAMES[name]}" for name, count in about["classifiers"].items()) or "none"
         where = sorted({place for counts in about["hardware"].values() for place in counts})
         lines.append(
-            f"The run “{run}” was made later, on {', '.join(where)}, with word vectors trained anew in the same way "
-            f"({words}). Its adversaries are in Table 5; of its classifiers those that have more seeds than the "
+            f"The run “{run}” was made later, on {', '.join(where)}, with {_their_vectors(about['vectors'], results)}. "
+            f"Its adversaries are in Table 5; of its classifiers those that have more seeds than the "
             f"first run's stand in place of them: {taken}."
         )
     return "".join(f"\n\n{line}" for line in lines)
+
+
+def _their_vectors(vectors: dict[str, Any] | None, results: Results) -> str:
+    if vectors is None:
+        return "word vectors that start at random"
+    if vectors == results["vectors"]:
+        return "the same word vectors"
+    return f"word vectors trained anew in the same way ({vectors['running_words']:,} words)"
 
 
 def _size(results: Results, data: str, split: str) -> int:
