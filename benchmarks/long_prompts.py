@@ -9,10 +9,10 @@ or time than allowed is ended and that length is written down as failed, with th
 Methods that take many passes run with few, under a name that says so: their time grows with the passes, their memory
 does not. The slope is that of memory per token between the two longest prompts: of memory that grows with the square of
 the length it doubles each time the length does. Rows that are in the file already and are not measured now stay, and
-every row says how many processes others kept running when it began: where that is not near zero, its seconds say
-little. Prompts longer than the model was made for are read all the same, since rotary positions go on: what it makes of
-them means nothing, time and memory are what they would be. Peers are left out, with the reason, where they cannot be
-imported.
+every row says how many processors others kept busy while it was measured: where that is not near zero, its seconds say
+little, and the processor seconds that its own threads took say more. Prompts longer than the model was made for are
+read all the same, since rotary positions go on: what it makes of them means nothing, time and memory are what they
+would be. Peers are left out, with the reason, where they cannot be imported.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from other_work import Moment
 
 import whence
 from whence.embedded import reviews
@@ -95,8 +96,9 @@ def main() -> None:
             continue
         for method in methods:
             if options.methods is None or method in options.methods:
-                row = {"package": package, "method": method, "others": os.getloadavg()[0]}
-                rows[package, method] = row | child(options, package, method)
+                began = Moment.now()
+                row = {"package": package, "method": method, **child(options, package, method)}
+                rows[package, method] = row | {"busy_others": began.others_since()}
                 show(rows[package, method])
                 if options.out:
                     write(options, list(rows.values()), left_out)
@@ -189,10 +191,15 @@ def measure(name: str, package: str, method: str, lengths: Sequence[int], thread
         text = prompt(model, length)
         if device.startswith("cuda"):
             torch.cuda.reset_peak_memory_stats()
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
         explain(text)
-        seconds = time.perf_counter() - started
-        print(json.dumps({"tokens": length, "seconds": seconds, "peak_mb": peak_mb(device) - before}), flush=True)
+        point = {
+            "tokens": length,
+            "seconds": time.perf_counter() - started,
+            "processor_seconds": time.process_time() - worked,
+            "peak_mb": peak_mb(device) - before,
+        }
+        print(json.dumps(point), flush=True)
 
 
 def peak_mb(device: str) -> float:

@@ -7,8 +7,8 @@ Two costs are told apart. *Passes*: from tokens in batches to scores, beside the
 a forward, or a forward and a backward for methods that take gradients. *The call*: from texts to explanations, all that
 `whence.explain` does, beside the same pass with what a classifier needs around it: the texts tokenised in one call of
 their tokenizer and grouped by length as whence does, and a label with its probability for each. Contestants take turns,
-so that a machine that slows down slows all of them; medians count. Slow peers get few sentences. lxt patches
-transformers' classes for good, so it comes last; where it cannot be imported the record says why.
+so that a machine that slows down slows all of them; medians count. Slow peers get few sentences. lxt needs another
+transformers than whence: `relevance.py` puts it beside AttnLRP.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
     few = texts[:: max(1, len(texts) // options.slow_sentences)][: options.slow_sentences]
     methods, unknown = known(options.methods)
     found = measured(contestants(model, texts, methods), options.repeats)
-    peers, absent = ({}, "not asked for") if options.no_peers else slow_peers(model, few)
+    peers = {} if options.no_peers else slow_peers(model, few)
     report = {
         "rows": [row(name, method, found) for name, method in methods.items()],
         "bare": {name: each for name, each in found.items() if name.startswith("bare")},
@@ -70,7 +70,7 @@ def main() -> None:
             {"peer": name, "sentences": len(few), "seconds": each["seconds"], "peak_mb": each["peak_mb"]}
             for name, each in peers.items()
         ],
-        "left_out": {**unknown, **({"lxt": absent} if absent else {})},
+        "left_out": unknown,
         "model": model.record.id,
         "sentences": len(texts),
         "tokens": sum(len(encoding) for encoding in model.encode_each([(text, None) for text in texts])),
@@ -198,8 +198,8 @@ def measured(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, d
     }
 
 
-def slow_peers(model: whence.LayeredModel, few: list[str]) -> tuple[dict[str, dict[str, Any]], str | None]:
-    """captum's best settings, whence's own of the same, and lxt; or why lxt is missing."""
+def slow_peers(model: whence.LayeredModel, few: list[str]) -> dict[str, dict[str, Any]]:
+    """captum's best settings, and whence's own of the same."""
     mask: dict[str, Any] = {"layers": "embeddings", "baseline": model.tokenizer.masking, "special": True}
     integrated, sampled = captum_integrated_gradients(model, None), captum_shapley(model, 32)
     runs: dict[str, Callable[[], object]] = {
@@ -208,31 +208,7 @@ def slow_peers(model: whence.LayeredModel, few: list[str]) -> tuple[dict[str, di
         "Shapley sampling, captum (32 at a time)": lambda: sampled(few),
         "Shapley sampling, whence": lambda: whence.explain(model, few, "shapley", samples=ORDERS, **mask),
     }
-    found = measured(runs, 1)
-    try:
-        explain = lxt_relevance(model)
-    except ImportError as error:
-        return found, f"{type(error).__name__}: {error}".replace(f" ({error.path})", "")  # where it lies is no news
-    return found | measured({"attn_lrp, lxt (a sentence at a time)": lambda: [explain(text) for text in few]}, 1), None
-
-
-def lxt_relevance(model: whence.LayeredModel) -> Callable[[str], list[float]]:
-    """AttnLRP by its authors' package, which patches the classes of transformers: nothing else may run after it."""
-    from lxt.efficient import monkey_patch
-    from transformers.models.bert import modeling_bert
-
-    monkey_patch(modeling_bert)
-
-    def explain(text: str) -> list[float]:
-        inputs = model.collate([model.encode(text)])
-        words = model.stack.embedding(inputs.ids).detach().requires_grad_()
-        with model.held():
-            logits = model.module(inputs_embeds=words).logits
-        gradient = torch.autograd.grad(logits[0].max(), words)[0]
-        found: list[float] = (words.detach() * gradient).sum(dim=-1)[0].tolist()
-        return found
-
-    return explain
+    return measured(runs, 1)
 
 
 def row(name: str, method: Method, found: dict[str, dict[str, Any]]) -> dict[str, Any]:

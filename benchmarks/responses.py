@@ -10,18 +10,18 @@ reads texts, so the text must come back to the same ids. What takes a pass per p
 default, inseq's occlusion, which leaves out the sign) gets the first tokens of the response only, and inseq's path of
 integrated gradients also leads through the response's own earlier tokens, which whence leaves as they are, so that only
 the first token's scores are the same number; whence's seconds are of the whole response in every row. Packages that are
-not installed are left out, with the reason. Every row says what the load of the machine was when its method began
-(after another method, that one's too), and whether it stayed from an earlier run. Before whence is timed it explains a
-short prompt: it compares a model's gradients with differences once, when it first meets the model. Where whence can
-also explain the response as a whole (`each_token=False`), that is held to the sum of what the others say of its tokens,
-for which they have no faster way: their seconds are those of the same run.
+not installed are left out, with the reason. Every row says how many processors others kept busy while whence and then
+the other package ran (where that is not near zero, the ratio of their own processor seconds says more than that of
+seconds), and whether it stayed from an earlier run. Before whence is timed it explains a short prompt: it compares a
+model's gradients with differences once, when it first meets the model. Where whence can also explain the response as a
+whole (`each_token=False`), that is held to the sum of what the others say of its tokens, for which they have no faster
+way: their seconds are those of the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import time
 import warnings
@@ -29,10 +29,11 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from other_work import Moment
 
 import whence
 from whence.embedded import reviews
@@ -41,6 +42,15 @@ from whence.models.layered import LayeredModel
 from whence.models.responses import generate, responding
 
 Table = np.ndarray  # axes (response token, prompt token)
+
+
+class Timed(NamedTuple):
+    """What a package said, how long that took, and how many processors others kept busy meanwhile."""
+
+    scores: Table
+    seconds: float
+    processor_seconds: float
+    busy_others: float
 
 
 def main() -> None:
@@ -66,7 +76,6 @@ def main() -> None:
     short = responding(model).encode_response(prompt[:12], response[:2])
     for method in options.contests:
         ours, *peers = CONTESTS[method]
-        load = os.getloadavg()[0]
         ours(model, short)  # looks at the model's gradients once, before anybody believes them
         mine = timed(ours, model, encoding)
         whole = timed(WHOLE[method], model, encoding) if method in WHOLE else None
@@ -77,11 +86,10 @@ def main() -> None:
             theirs = timed(peer, model, encoding)
             found = [{"method": method, "package": package, "setting": name, **beside(mine, theirs)}]
             if whole is not None:
-                summed = (theirs[0].sum(axis=0, keepdims=True), theirs[1])
+                summed = theirs._replace(scores=theirs.scores.sum(axis=0, keepdims=True))
                 name = f"{name}, its tokens summed"
                 row = {"method": as_a_whole(method), "package": package, "setting": name}
-                found.append({**row, **beside(whole, summed), "tokens": len(theirs[0])})
-            found = [{**row, "load": load} for row in found]
+                found.append({**row, **beside(whole, summed), "tokens": len(theirs.scores)})
             for row in found:
                 seconds = f"{row['seconds']:8.2f} s / {row['whence_seconds']:6.2f} s = {row['ratio']:6.1f}x"
                 told = f"{row['tokens']} tokens, apart by {row['apart']:.1e}"
@@ -95,13 +103,15 @@ def as_a_whole(method: str) -> str:
     return f"{method}, the whole response"
 
 
-def beside(mine: tuple[Table, float], theirs: tuple[Table, float]) -> dict[str, Any]:
+def beside(mine: Timed, theirs: Timed) -> dict[str, Any]:
     """How far another's scores are from whence's of the same tokens, and how much longer they took."""
-    same = mine[0][: len(theirs[0])]
-    far = float(np.abs(theirs[0] - same).max() / np.abs(same).max())
+    same = mine.scores[: len(theirs.scores)]
+    far = float(np.abs(theirs.scores - same).max() / np.abs(same).max())
     return {
-        "whence_seconds": mine[1], "tokens": len(theirs[0]), "seconds": theirs[1], "ratio": theirs[1] / mine[1],
-        "apart": far,
+        "whence_seconds": mine.seconds, "tokens": len(theirs.scores), "seconds": theirs.seconds,
+        "ratio": theirs.seconds / mine.seconds, "apart": far,
+        "processor_ratio": theirs.processor_seconds / mine.processor_seconds,
+        "busy_others": [mine.busy_others, theirs.busy_others],
     }  # fmt: skip
 
 
@@ -113,12 +123,10 @@ def missing(package: str) -> str | None:
     return None
 
 
-def timed(
-    run: Callable[[LayeredModel, Encoding], Table], model: LayeredModel, encoding: Encoding
-) -> tuple[Table, float]:
-    started = time.perf_counter()
+def timed(run: Callable[[LayeredModel, Encoding], Table], model: LayeredModel, encoding: Encoding) -> Timed:
+    others, started, worked = Moment.now(), time.perf_counter(), time.process_time()
     found = run(model, encoding)
-    return found, time.perf_counter() - started
+    return Timed(found, time.perf_counter() - started, time.process_time() - worked, others.others_since())
 
 
 def write(

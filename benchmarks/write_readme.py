@@ -9,8 +9,10 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 
+from long_prompts_section import long_prompts_section
 from one_pass import METHODS
 from page_writing import paragraph
+from responses_section import responses_section
 
 HERE = Path(__file__).parent
 
@@ -94,6 +96,31 @@ for path in sorted((HERE / "results").glob("one_pass-*.json")):
             for row in report["peers"]
         ]
     lines += ["", *[f"Left out: {name} ({why})." for name, why in report["left_out"].items()]]
+for path in sorted((HERE / "results").glob("relevance-*.json")):
+    report = json.loads(path.read_text())
+    ours, theirs = (
+        ", ".join(f"{package} {number}" for package, number in report[each].items())
+        for each in ("versions", "lxt_versions")
+    )
+    times = {
+        "lxt, a sentence at a time": report["lxt_seconds"],
+        "whence, a sentence at a time": report["whence_seconds"],
+        "whence, all in one call": report["whence_together_seconds"],
+    }
+    lines += [
+        "",
+        f"## AttnLRP beside lxt: {report['hardware']}",
+        "",
+        *paragraph(f"""{report["sentences"]:,} sentences, {report["tokens"]:,} tokens; median of {report["repeats"]};
+        whence with {ours}; in a Python of its own, as it does not run beside that transformers: {theirs}. The largest
+        difference between any two scores is {report["largest_difference"]:.0e}, the largest score
+        {report["largest_score"]:.2f}. lxt begins with token ids, whence with the text and ends with all that
+        `whence.explain` gives."""),
+        "",
+        "| what | a sentence |",
+        "|---|---|",
+        *(f"| {what} | {1000 * seconds / report['sentences']:.2f} ms |" for what, seconds in times.items()),
+    ]
 for path in sorted((HERE / "results").glob("diffmask-*.json")):
     report = json.loads(path.read_text())
     lines += [
@@ -154,53 +181,9 @@ for path in sorted((HERE / "results").glob("games-*.json")):
         {memory["at the end"]:.0f} MB at the end, {memory["most"]:.0f} MB at most."""),
     ]
 for path in sorted((HERE / "results").glob("responses-*.json")):
-    report = json.loads(path.read_text())
-    settings = report["settings"]
-    versions = ", ".join(f"{package} {number}" for package, number in report["versions"].items())
-    lines += [
-        "",
-        f"## Responses: {report['hardware']}",
-        "",
-        *paragraph(f"""A response of {settings["response_tokens"]} tokens that {report["model"]} wrote after a prompt of
-        {settings["prompt_tokens"]}, the same token ids for every package (`benchmarks/responses.py`). *tokens* are
-        those of the response whose scores are compared; *apart* is the largest difference over the largest score;
-        whence's seconds are of the whole response in every row. {versions}."""),
-        "",
-        "| method | peer | tokens | whence | peer | ratio | apart |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['method']} | {row['package']}, {row['setting']}{', earlier run' if row.get('earlier') else ''} "
-        f"| {row['tokens']} | {row['whence_seconds']:.1f} s "
-        f"| {row['seconds']:.1f} s | **{row['ratio']:.1f}** | {row['apart']:.0e} |"
-        for row in report["rows"]
-    ]
+    lines += responses_section(json.loads(path.read_text()))
 for path in sorted((HERE / "results").glob("long_prompts-*.json")):
-    report = json.loads(path.read_text())
-    lengths, settings = report["settings"]["lengths"], report["settings"]
-    versions = ", ".join(f"{package} {number}" for package, number in report["versions"].items())
-    busy = max(row["others"] for row in report["rows"])
-    lines += [
-        "",
-        f"## Long prompts: {report['hardware']}",
-        "",
-        *paragraph(f"""The next token of {report["model"]} explained from prompts of {lengths[0]:,} to {lengths[-1]:,}
-        tokens (`benchmarks/long_prompts.py`): seconds, and at its peak the growth of the resident set, or on a GPU of
-        its tensors. A process whose resident set took more than {settings["most_mb"]:,.0f} MB was ended. *slope* is
-        kilobytes per token between the two longest prompts. At most {busy:.1f} other processes were running when a row
-        began; where that is not near zero, seconds say little, memory says the same, and a GPU's memory that ran out
-        may have been full of theirs. {versions}."""),
-        "",
-        f"| package | method | {' | '.join(f'{length:,}' for length in lengths)} | slope |",
-        f"|---|---|{'---|' * len(lengths)}---|",
-    ]
-    for row in report["rows"]:
-        points = {point["tokens"]: f"{point['seconds']:.0f} s, {point['peak_mb']:,.0f} MB" for point in row["points"]}
-        if failed := row.get("failed"):
-            points[failed["tokens"]] = failed["why"].replace("|", "/").split(". ")[0][:80]
-        slope = "" if row["slope_kb"] is None else f"{row['slope_kb']:,.0f} KB"
-        cells = " | ".join(points.get(length, "") for length in lengths)
-        lines.append(f"| {row['package']} | {row['method']} | {cells} | {slope} |")
+    lines += long_prompts_section(json.loads(path.read_text()))
 for path in sorted((HERE / "results").glob("serve.json")):
     report = json.loads(path.read_text())
     settings, memory = report["settings"], report["memory"]
@@ -255,4 +238,5 @@ lines += [
     "|---|---|",
 ]
 lines += [f"| {what} | {seconds:.2f} |" for what, seconds in start["seconds"].items()]
-(HERE / "README.md").write_text("\n".join(lines) + "\n")
+if __name__ == "__main__":
+    (HERE / "README.md").write_text("\n".join(lines) + "\n")

@@ -59,7 +59,7 @@ Made by `benchmarks/write_scale.py` from `benchmarks/results/corpus.json`: numbe
 - **Read**: {size(TEXTS * read)}, once; on `--resume` once more, since finished shards are told by a digest of their
   texts. **Written**: {size(TEXTS * written)} in {shards:,} shards of {SHARD_TEXTS:,} texts
   (`--shard-texts {SHARD_TEXTS}`), three files each, and a manifest of about {size(shards * 500)}.
-- **Paid for**: {cpu_hours:,.0f} CPU hours, or this many machines for this long:
+- **Paid for**: {cpu_hours:,.0f} CPU hours, or this many machines for this long (reckoned from n = {run["texts"]:,}):
 
 | CPUs | explaining | the leader busy | texts a second | written |
 |---|---|---|---|---|
