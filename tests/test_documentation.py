@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_models
+import typer
+from torch import nn
 from typer.testing import CliRunner
 
 import whence
@@ -24,18 +27,36 @@ from whence.cli import app
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+SNIPPETS = re.findall(r"^```python[^\n]*\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
 RECIPES = dict(re.findall(r"^## (A new .*?)\n.*?```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL | re.MULTILINE))
 COMMANDS = re.findall(r"^\.venv/bin/whence (.*)$", README, flags=re.MULTILINE)
+FENCED = re.compile(r"^```([^\n]*)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+SHOWN = "".join(code for language, code in FENCED.findall(README) if not language)
+ON_YOUR_OWN = [shlex.split(each, comments=True) for each in re.findall(r"^whence (.*)$", SHOWN, flags=re.MULTILINE)]
 DOCS = ROOT / "docs"
-MADE_BY_HAND = [DOCS / "index.md", DOCS / "metrics.md", DOCS / "responses.md", *sorted((DOCS / "guides").glob("*.md"))]
+TITLE_PAGES = ("index", "metrics", "responses", "encoder_decoders")
+MADE_BY_HAND = [*(DOCS / f"{name}.md" for name in TITLE_PAGES), *sorted((DOCS / "guides").glob("*.md"))]
 MODULES = [module.name for module in pkgutil.walk_packages(whence.__path__, "whence.")]
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS)
-def test_python_in_the_readme_runs(snippet: str, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(snippet, "README.md", "exec"), {})
+def test_python_in_the_readme_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From top to bottom; the models of one's own that the second block speaks of are small ones."""
+    first, second = SNIPPETS
+    names: dict[str, Any] = {}
+    exec(compile(first, "README.md", "exec"), names)
     assert capsys.readouterr().out.startswith(("positive", "negative"))
+    monkeypatch.chdir(tmp_path)
+    module, tokenizer = tiny_models.build("bert"), tiny_models.tokenizer_of("bert")
+    for part in (module, tokenizer):
+        part.save_pretrained("my-model-folder")
+    plain = tiny_models.build_plain("mlp")
+    plain.head = nn.Linear(16, 2)  # no, yes
+    vocabulary = tiny_models.word_tokenizer().vocabulary
+    names |= {"hf_model": module, "tokenizer": tokenizer, "module": plain, "vocabulary": vocabulary}
+    exec(compile(second, "README.md", "exec"), names)
+    assert names["model"].n_layers == 2
 
 
 @pytest.mark.parametrize("recipe", ["A new method", "A new metric", "A new task", "A new model family"])
@@ -51,13 +72,27 @@ def test_commands_in_the_readme_run(command: str, tmp_path: Path, monkeypatch: p
     assert result.output.strip()
 
 
+@pytest.mark.parametrize("command", ON_YOUR_OWN, ids=" ".join)
+def test_commands_on_your_own_model_are_understood(command: list[str]) -> None:
+    """Those of README that want a model and files of one's own: each option is there, and takes such a value."""
+    group = typer.main.get_command(app)
+    with group.make_context("whence", command[:1]) as context:
+        found = group.commands[command[0]]  # type: ignore[attr-defined]
+        found.make_context(command[0], command[1:], parent=context)
+
+
+def test_the_commands_of_the_readme_are_all_tried() -> None:
+    shown = [line for line in SHOWN.splitlines() if not line.startswith("make ")]
+    assert len(shown) == len(COMMANDS) + len(ON_YOUR_OWN) > 15
+
+
 LANGUAGE_MODEL = Path("examples/tiny-language-model")
+TRANSLATOR = Path("google-t5/t5-small")
 
 
 def blocks(page: str) -> Iterator[tuple[str, str]]:
     """The fenced blocks of a page: in which language, and what."""
-    for found in re.finditer(r"^```([^\n]*)\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE):
-        yield found[1], found[2]
+    yield from FENCED.findall(page)
 
 
 @pytest.mark.parametrize("page", MADE_BY_HAND, ids=lambda page: page.stem)
@@ -66,6 +101,9 @@ def test_every_snippet_of_the_manual_runs(page: Path, tmp_path: Path, monkeypatc
     text = page.read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / LANGUAGE_MODEL, tmp_path / LANGUAGE_MODEL, dirs_exist_ok=True)
+    if TRANSLATOR.as_posix() in text:  # a folder goes before the hub: a small one of the same family
+        tiny_models.build_writer("t5").save_pretrained(TRANSLATOR)
+        tiny_models.sentences().save_pretrained(TRANSLATOR)
     names: dict[str, object] = {"__name__": "__main__"}
     for language, code in blocks(text):
         assert language in ("python", "sh", "text"), f"nobody knows how to run {language!r}"
@@ -76,6 +114,16 @@ def test_every_snippet_of_the_manual_runs(page: Path, tmp_path: Path, monkeypatc
             assert program == "whence", line
             result = CliRunner().invoke(app, shlex.split(command))
             assert result.exit_code == 0, f"{line}\n{result.output}"
+
+
+def test_no_page_shows_what_is_not_run() -> None:
+    shown = {
+        path
+        for path in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]
+        if any(language.startswith("python") or language == "sh" for language, _ in blocks(path.read_text("utf-8")))
+    }
+    elsewhere = {DOCS / "attention.md", ROOT / "README.md", ROOT / "CONTRIBUTING.md"}  # the first by its own test
+    assert shown <= {*MADE_BY_HAND, *elsewhere}
 
 
 def test_the_manual_shows_something() -> None:
