@@ -70,3 +70,17 @@ def test_a_read_is_counted() -> None:
         assert torch.ones(2).any()
         torch.zeros(2).tolist()
     assert read == ["__bool__", "tolist"]
+
+
+@pytest.mark.parametrize("name", ["random", "attention", "diffmask", "amortised_shapley", "one_pass"])
+def test_what_only_reads_is_not_ready_for_gradients_and_leaves_none_in_others_way(name: str) -> None:
+    model = whence.load()
+    seen: list[bool] = []
+    model.module.register_forward_pre_hook(lambda *_: seen.append(torch.is_inference_mode_enabled()))
+    before = whence.explain(model, TEXTS[0], "gradient_x_input")
+    assert not seen[0]
+    seen.clear()
+    whence.explain(model, TEXTS[0], name)
+    assert seen
+    assert all(seen)
+    assert whence.explain(model, TEXTS[0], "gradient_x_input").scores.tolist() == before.scores.tolist()

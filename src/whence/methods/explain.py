@@ -147,7 +147,7 @@ def explain(
     if contrasted:
         check_contrast(plan.name, plan.method, model, encodings, target, foil, without)
         check_contrasted_layers(model, plan.layers)
-    with model.held(), torch.inference_mode(False), reporter(progress) as report:
+    with model.held(), torch.inference_mode(plan.method.only_reads), reporter(progress) as report:
         explanations = _explained(model, encodings, plan, report)
         if contrasted:
             other, said, left = counterpart(model, encodings[0], explanations[0], foil, without)

@@ -119,6 +119,12 @@ class Method:
         """That of its function, or of the function of which a partial was made."""
         return str(getattr(self.compute, "func", self.compute).__name__)
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether it does nothing but read a few passes: then torch need not be ready for gradients, which saves time
+        on small models."""
+        return self.few_passes and "gradients" not in self.needs
+
     @cached_property
     def options(self) -> dict[str, Any]:
         """The method's own options with their defaults."""

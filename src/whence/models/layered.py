@@ -207,7 +207,7 @@ class LayeredModel:
         """
         with (
             self.held(),
-            torch.inference_mode(False),
+            torch.inference_mode(torch.is_inference_mode_enabled() and not differentiable),
             torch.set_grad_enabled(differentiable),
             self.stack.over(inputs).recording(differentiable=differentiable, embeddings=embeddings) as trace,
         ):
