@@ -26,7 +26,7 @@ USUAL = {
     "held_still": "for other classifiers",
     "attn_lrp": "for next words of decoders",
     ALWAYS: "where nothing else can be had",
-    LEFT_OUT: "for responses of decoders, by deletion",
+    LEFT_OUT: "for responses of decoders, by deletion, and for next words where an operation of the model has no rule",
 }
 """For whom each of the usual methods is that."""
 _RULED: WeakKeyDictionary[LayeredModel, dict[str, bool]] = WeakKeyDictionary()
