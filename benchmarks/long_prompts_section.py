@@ -26,7 +26,7 @@ def long_prompts_section(report: dict[str, Any]) -> list[str]:
         longest prompt, all threads together, and *others* how many processors others kept busy on average meanwhile,
         or, with a ~, how many processes were running when the row began: where that is not near zero, seconds say
         little, work says more, memory says the same, and a GPU's memory that ran out may have been full of theirs.
-        {versions}."""),
+        Not all rows are of one run: one that is measured again takes the place of the row before. {versions}."""),
         "",
         f"| package | method | {' | '.join(f'{length:,}' for length in lengths)} | slope | work | others |",
         f"|---|---|{'---|' * len(lengths)}---|---|---|",

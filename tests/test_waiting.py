@@ -84,3 +84,26 @@ def test_what_only_reads_is_not_ready_for_gradients_and_leaves_none_in_others_wa
     assert seen
     assert all(seen)
     assert whence.explain(model, TEXTS[0], "gradient_x_input").scores.tolist() == before.scores.tolist()
+
+
+def by_states(question: Question) -> whence.Scores:
+    return whence.Scores(torch.stack([gradient.sum(dim=-1) for gradient in question.state_gradients()], dim=1))
+
+
+def by_resuming(question: Question) -> whence.Scores:
+    words = question.states.embeddings
+    found = question.gradients("embeddings", torch.arange(len(words)), lambda chunk: words[chunk])
+    return whence.Scores(torch.cat([gradient.sum(dim=-1) for _, gradient in found])[:, None])
+
+
+@pytest.mark.parametrize("compute", [by_states, by_resuming])
+def test_a_method_of_few_passes_that_takes_gradients_must_say_so(compute: Callable[[Question], whence.Scores]) -> None:
+    meaning = whence.Meaning("gradient", "its sum", signed=True, additive=False)
+    silent, frank = (
+        whence.Method(compute, meaning, needs=needs, cost="1 forward, 1 backward", few_passes=True)
+        for needs in ("nothing", "gradients")
+    )
+    model = whence.load()
+    with pytest.raises(whence.UsageError, match="takes gradients and does not say so"):
+        whence.explain(model, TEXTS[0], silent)
+    assert whence.explain(model, TEXTS[0], frank).scores.any()

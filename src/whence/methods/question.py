@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whence.errors import NonFiniteError
+from whence.errors import NonFiniteError, UsageError
 from whence.explanation import Layer, Meaning, Scale
 from whence.methods.gradient_check import check_gradient, is_checked
 from whence.models.batching import computed_again, micro_batches, reads_padding
@@ -192,6 +192,7 @@ class Question:
         return self._filled(gradients)
 
     def _backward(self) -> Sequence[Float[Tensor, "batch token hidden"] | None]:
+        _check_ready()
         states = [self.states.at(layer) for layer in self.layers]
         found = self.value.requires_grad and torch.autograd.grad(self.value.sum(), states, allow_unused=True)
         self.backwards += 1
@@ -323,6 +324,7 @@ class Question:
 
     def check_gradient(self, layer: Layer) -> None:
         """Refuse a model whose gradients at a layer are wrong; looked at the first time, and not counted as passes."""
+        _check_ready()
         if not is_checked(self.model, layer):
             with torch.enable_grad():
                 hidden = self.states.at(layer).detach()[self._shortest].requires_grad_()
@@ -373,3 +375,9 @@ class Question:
         for batch in micro_batches(range(len(lengths)), lengths.__getitem__, self.batch_tokens, equal=equal):
             chunk = slice(batch[0], batch[-1] + 1)
             yield chunk, self.inputs.rows(rows[chunk], numbers[chunk])
+
+
+def _check_ready() -> None:
+    """Refuse gradients to a method that said it would only read: see `Method.only_reads`."""
+    if torch.is_inference_mode_enabled():
+        raise UsageError("the method takes gradients and does not say so", 'give its Method needs="gradients"')

@@ -203,7 +203,7 @@ class LayeredModel:
     ) -> States:
         """h_0 … h_L and the logits in one forward pass, from other word embeddings if given.
 
-        Differentiable from the word embeddings up if asked.
+        Differentiable from the word embeddings up if asked; if not, and inside of `torch.inference_mode`, never.
         """
         with (
             self.held(),
