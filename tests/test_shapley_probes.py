@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import warnings
@@ -201,7 +202,7 @@ def test_words_are_players() -> None:
 def test_the_mean_is_that_of_its_parts_as_shares() -> None:
     model = tiny("bert")
     probes = quick_shares(model)
-    both, shapley, still = (probes.explain(model, TEXTS, part=part) for part in ("both", "shapley", "held_still"))
+    both, shapley, still = (probes.explain(model, TEXTS, part=part) for part in ("both", "shapley", "relevance"))
     for mean, one, other in zip(both, shapley, still, strict=True):
         shares = [each.scores / np.abs(each.scores).sum() for each in (one, other)]
         np.testing.assert_allclose(mean.scores, (shares[0] + shares[1]) / 2, atol=1e-6)
@@ -243,6 +244,47 @@ def test_it_learns_the_shapley_values_of_a_known_model() -> None:
         probes.explain(model, "good", part="both")
 
 
+@pytest.mark.parametrize(
+    ("head", "changes", "taught"),
+    [
+        ("causal_lm", {}, "attn_lrp"),
+        ("causal_lm", {"relevance": "held_still"}, "held_still"),
+        ("classification", {}, "held_still"),
+        ("classification", {"relevance": "attn_lrp"}, "attn_lrp"),
+    ],
+)
+def test_the_second_part_is_that_of_the_relevance_it_was_taught(
+    head: str, changes: dict[str, Any], taught: str, tmp_path: Path
+) -> None:
+    """Of a decoder AttnLRP by default: learnt by heart, it is nearer to its teacher than to the other."""
+    model = tiny("llama", head)
+    probes = quick_shares(
+        model, TEXTS * 4, steps=250, learning_rate=1e-2, warm_up=10, held_still=30.0, width=64, held_out=TEXTS, **changes
+    )
+    assert probes.shares.relevance == taught
+    scale = "log_probability" if head == "causal_lm" and taught == "attn_lrp" else "logit"
+    learnt = probes.explain(model, TEXTS, part="relevance")
+    near = {
+        method: np.mean([_alike(*pair) for pair in zip(learnt, teachers, strict=True)])
+        for method in ("attn_lrp", "held_still")
+        for teachers in [whence.explain(model, TEXTS, method, layers="embeddings", scale=scale)]
+    }
+    assert near[taught] > 0.6
+    assert near[taught] > max(value for method, value in near.items() if method != taught) + 0.03, near
+    assert {"attn_lrp": "AttnLRP", "held_still": "held still"}[taught] in learnt[0].meaning.name
+    probes.save(tmp_path)
+    assert whence.ShapleyProbes.load(tmp_path).shares.relevance == taught
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["relevance"]  # as folders were before there was a choice
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert whence.ShapleyProbes.load(tmp_path).shares.relevance == "held_still"
+
+
+def _alike(learnt: whence.Explanation, teacher: whence.Explanation) -> float:
+    kept = [not token.special for token in learnt.tokens]
+    return float(np.corrcoef(learnt.row()[kept], teacher.row()[kept])[0, 1])
+
+
 def test_the_probes_that_ship_tell_what_a_long_sampling_tells() -> None:
     model = whence.load()
     texts = [review["text"] for review in reviews()[:6]]
@@ -256,7 +298,7 @@ def test_the_probes_that_ship_tell_what_a_long_sampling_tells() -> None:
     ]
     assert np.concatenate(inside).mean() > 0.75
     still = whence.explain(model, texts, "held_still", layers="embeddings")
-    foretold = whence.explain(model, texts, "one_pass", part="held_still")
+    foretold = whence.explain(model, texts, "one_pass", part="relevance")
     of_words = [[not token.special for token in each.tokens] for each in still]
     correlations = [
         np.corrcoef(a.row()[kept], b.row()[kept])[0, 1] for a, b, kept in zip(still, foretold, of_words, strict=True)
@@ -430,7 +472,7 @@ def test_half_precision_of_the_model_changes_little(monkeypatch: pytest.MonkeyPa
     rounded = quick_shares(model, steps=20, learning_rate=1e-2)
     assert not same_shares(rounded, whole), "it was in bfloat16"
     assert {weight.dtype for weight in rounded.shares.network.parameters()} == {torch.float32}
-    for part in ("shapley", "held_still"):
+    for part in ("shapley", "relevance"):
         ours, theirs = (each.explain(model, TEXTS[2], part=part).row() for each in (whole, rounded))
         assert np.corrcoef(ours, theirs)[0, 1] > 0.99
     narrow = whence.load(tiny_models.build("bert").bfloat16(), tiny_models.wordpiece())
@@ -451,6 +493,8 @@ def test_what_cannot_be_is_refused_in_words() -> None:
         whence.ShapleyProbes("paper")
     with pytest.raises(whence.UnknownNameError, match="setting of Shapley probes"):
         whence.ShapleyProbes(margin=1)
+    with pytest.raises(whence.UnknownNameError, match="relevance"):
+        whence.ShapleyProbes(relevance="cam")
     with pytest.raises(whence.UnknownNameError, match="unit"):
         whence.ShapleyProbes(units="chapter")
     for name, value in {"steps": 0, "blocks": -1, "checked_texts": 1, "width": 0}.items():

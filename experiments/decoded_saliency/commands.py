@@ -29,7 +29,8 @@ def commands(games: Mapping[str, Any], plain: Mapping[str, Mapping[str, Any]]) -
 def _settings(name: str, found: Mapping[str, Any]) -> str:
     sample = [] if found["n_texts"] == N_TEXTS[name] else [f"--sample {found['n_texts']}"]
     device = [] if "cores" in found["hardware"] else ["--device cuda"]
-    return " ".join([*sample, f"--seed {found['seed']}", f"--jobs {found['jobs']}", *device])
+    tokens = [f"--batch-tokens {found['batch_tokens']}"] if found.get("batch_tokens") else []
+    return " ".join([*sample, f"--seed {found['seed']}", f"--jobs {found['jobs']}", *tokens, *device])
 
 
 def _ordinary(name: str, found: Mapping[str, Any], knobs: Mapping[str, Any]) -> list[str]:

@@ -75,7 +75,8 @@ def main(given: argparse.Namespace) -> None:
             scored = {each: scores_of(task, each, CONTESTANTS[each], given.cache) for each in given.only}
             results = told(task, scored, joined(parts))
             results |= surroundings(given.device) | {
-                "seed": given.seed, "jobs": given.jobs, "seconds": time.perf_counter() - started
+                "seed": given.seed, "jobs": given.jobs, "batch_tokens": given.batch_tokens,
+                "seconds": time.perf_counter() - started,
             }  # fmt: skip
             write(results, given.out / f"{name}-games.json")
             tell(f"{name}: done after {results['seconds']:.0f} s")

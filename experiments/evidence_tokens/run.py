@@ -1,6 +1,6 @@
 """Where do methods put the word that must matter? Writes results/ranks.json.
 
-    python experiments/evidence_tokens/run.py --model FOLDER [--of-each 100]
+    python experiments/evidence_tokens/run.py --model FOLDER [--of-each 100] [--device cuda]
 
 The pairs are those of `pairs.py`. Of those that the model gets right (the right form's logit is higher) each method
 explains the right form rather than the wrong one, its scores are gathered into words, and the word that must matter has
@@ -39,6 +39,13 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "leave-one-out, zero": ("leave_one_out", {"baseline": "zero"}),
     "leave-one-out, padding": ("leave_one_out", {"baseline": "pad"}),
     "integrated gradients, 8 steps": ("integrated_gradients", {"steps": 8, "baseline": "zero"}),
+    "Shapley, 25 orders": ("shapley", {}),
+    "occlusion, windows of 3": ("occlusion", {}),
+    "LIME": ("lime", {}),
+    "KernelSHAP": ("kernel_shap", {}),
+    "SmoothGrad": ("smooth_grad", AT_INPUT),
+    "GradientSHAP": ("gradient_shap", AT_INPUT),
+    "DeepLiftSHAP": ("deep_lift_shap", AT_INPUT),
 }
 SEED = 0
 
@@ -49,11 +56,14 @@ def main() -> None:
     arguments.add_argument("--of-each", type=int, default=100)
     arguments.add_argument("--methods", nargs="+", default=tuple(METHODS))
     arguments.add_argument("--threads", type=int, default=torch.get_num_threads())
+    arguments.add_argument("--device", default="cpu")
+    arguments.add_argument("--out", type=Path, default=OUT)
     given = arguments.parse_args()
     torch.set_num_threads(given.threads)
     warnings.simplefilter("ignore", whence.WhenceWarning)
     started = time.perf_counter()
     model = whence.load(given.model)
+    model.module.to(given.device)
     written = list(pairs(SEED, given.of_each))
     right = gets_right(model, written)
     kept = [pair for pair, good in zip(written, right, strict=True) if good]
@@ -61,6 +71,7 @@ def main() -> None:
     record: dict[str, Any] = {
         "model": Path(given.model).name,
         "seed": SEED,
+        "device": torch.cuda.get_device_name() if given.device.startswith("cuda") else f"cpu, {given.threads} threads",
         "accuracy": {
             kind: float(np.mean([good for pair, good in zip(written, right, strict=True) if pair.kind == kind]))
             for kind in kinds
@@ -71,11 +82,11 @@ def main() -> None:
         "reciprocal_ranks": {},
     }
     print(f"{time.perf_counter() - started:6.0f} s  {len(kept)} of {len(written)}: {record['accuracy']}", flush=True)
-    OUT.parent.mkdir(exist_ok=True)
+    given.out.parent.mkdir(exist_ok=True)
     for name in given.methods:
         record["reciprocal_ranks"][name] = [round(each, 6) for each in ranks(model, kept, *METHODS[name])]
         record["seconds"] = round(time.perf_counter() - started)
-        OUT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        given.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         print(f"{record['seconds']:6} s  {name}: {np.mean(record['reciprocal_ranks'][name]):.3f}", flush=True)
 
 

@@ -11,8 +11,10 @@ IMDb's training reviews; never on a whole review. choose_texts.py judged them on
 set aside calibrate the errors. Seed 0 of `sentiment_reviews` and `topic` ships (src/whence/embedded/MODEL/shapley).
 `decoder-SEED` learns the next word of the decoder's board, on its prompts with training sentences, in fewer and smaller
 steps: such a model is fifteen times as dear. `responses-SEED` learns what it answers to training questions of the board
-of responses, `decoder_diffmask-SEED` and `responses_diffmask-SEED` are DiffMask on the same, at fewer layers. The
-answers are kept in FOLDER/answers.json; for a decoder a GPU multiplies matrices in TF32, as on the boards. With
+of responses, `decoder_diffmask-SEED` and `responses_diffmask-SEED` are DiffMask on the same, at fewer layers; for
+responses several settings are tried (each is a run of its own too, `responses_diffmask_gentle-SEED`), and the one that
+masks most for the answers it changes on questions set aside is taken (results/response_masks.json). The answers are
+kept in FOLDER/answers.json; for a decoder a GPU multiplies matrices in TF32, as on the boards. With
 --model, `sentiment-SEED`, `topic-SEED`, `sentiment_diffmask-SEED` and `topic_diffmask-SEED` are fitted for that
 classifier instead of the embedded one. What is in FOLDER already is passed over; a run that was stopped goes on from
 its checkpoint in FOLDER/unfinished.
@@ -44,6 +46,14 @@ from run import BOARDS  # type: ignore[import-not-found]
 DECODER: dict[str, Any] = {"step_tokens": 3_200, "pairs": 4, "steps": 800, "warm_up": 100, "checked_orders": 40}
 RESPONSES: dict[str, Any] = {**DECODER, "steps": 1_000, "checked_texts": 64}
 MASKS: dict[str, Any] = {"layers": 4, "batch_size": 16, "steps": 400, "warm_up": 40}
+TRIED: dict[str, dict[str, Any]] = {
+    "usual": MASKS,
+    "gentle": {**MASKS, "steps": 1_200, "multiplier": 1.0},
+    "whole": {**MASKS, "steps": 1_200, "multiplier": 1.0, "hard": True},
+    "loose": {**MASKS, "steps": 1_200, "multiplier": 0.3, "hard": True, "margin": 0.3},
+}
+"""Settings of DiffMask on responses: gates that begin under less pressure to stay open, that pass a state whole or not at
+all, and that may cost more."""
 QUESTIONS, OF_A_PARAGRAPH, ASIDE = 6_000, 3, 200
 
 
@@ -75,9 +85,30 @@ def main(given: argparse.Namespace) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     for run in given.runs:
         if not (given.out / run / "config.json").exists():
-            fit(run, given)
+            (fit_best_masks if run.startswith("responses_diffmask-") else fit)(run, given)
         if run.partition("-")[0] in ("decoder", "responses"):
             keep_stated_error(run, given.out / run, given.results / "stated_errors.json")
+
+
+def fit_best_masks(run: str, given: argparse.Namespace) -> None:
+    """DiffMask on responses with each of the settings tried; the best on questions set aside goes by the plain name."""
+    name, _, seed = run.partition("-")
+    runs = {tried: f"{name}_{tried}-{seed}" for tried in TRIED}
+    for each in runs.values():
+        if not (given.out / each / "config.json").exists():
+            fit(each, given)
+    results = {
+        tried: json.loads((given.out / each / "config.json").read_text(encoding="utf-8"))["results"]
+        for tried, each in runs.items()
+    }
+    earned = {
+        tried: sum(layer["masked"] + layer["agreement"] - 1 for layer in layers) / len(layers)
+        for tried, layers in results.items()
+    }
+    best = max(earned, key=earned.__getitem__)
+    shutil.copytree(given.out / runs[best], given.out / run)
+    record = {"chosen": best, "earned": earned, "settings": TRIED, "results": results}
+    (given.results / "response_masks.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def fit(run: str, given: argparse.Namespace) -> None:
@@ -97,8 +128,9 @@ def fit(run: str, given: argparse.Namespace) -> None:
     lines = StepLines(lambda line: print(line, file=sys.stderr, flush=True))
     settings: dict[str, Any] = {"held_out": aside, "seed": int(seed), "folder": unfinished, "progress": lines}
     view = responding(model) if responds else model
-    if name.endswith("diffmask"):
-        masks = whence.DiffMask("input", **(MASKS if decoder else of_classifier)).fit(view, training, **settings)
+    if "diffmask" in name:
+        tried = TRIED.get(name.rpartition("_")[2], MASKS) if decoder else of_classifier
+        masks = whence.DiffMask("input", **tried).fit(view, training, **settings)
         masks.save(given.out / run)
         assert masks.fitted_ is not None
         told: Any = masks.fitted_.results[-1]

@@ -56,6 +56,7 @@ YARDSTICKS: dict[str, dict[str, Any]] = {
     "shapley": {"samples": 25},
     "shapley of the probability": {"samples": 25, "scale": "probability"},
 }
+PARTS = {"both": "both", "shapley": "shapley", "held_still": "relevance"}  # as the records call them
 
 
 def texts_of(name: str, data_dir: Path, more: str = "") -> tuple[list[str], list[str]]:
@@ -125,8 +126,8 @@ def run(name: str, data_dir: Path, device: str, steps: int | None) -> dict[str, 
             "changes": changes, "seed": seed, "seconds": fitted.seconds, "n_texts": fitted.n_texts,
             "n_weights": n_weights, "calibration": vars(fitted.calibration), "history": list(fitted.history),
         }  # fmt: skip
-        parts = ["both", "shapley", "held_still"] if changes.get("held_still", 1) else ["shapley"]
-        scores = {part: rows(probes.explain(model, judged, part=part)) for part in parts}
+        parts = PARTS if changes.get("held_still", 1) else {"shapley": "shapley"}
+        scores = {called: rows(probes.explain(model, judged, part=part)) for called, part in parts.items()}
         if len(parts) == 3:
             own = [
                 np.asarray(each.row("embeddings"))

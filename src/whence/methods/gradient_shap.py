@@ -68,17 +68,18 @@ def _at_layer(
     may_go = removable(question, layer, special)[..., None]
     rows = torch.arange(len(h), device=h.device).repeat_interleave(samples)
     ends = h[rows]
-    starts, shares = torch.empty_like(ends), torch.empty(len(rows))
+    shares, drawn = torch.empty(len(rows)), torch.empty(len(rows), dtype=torch.long)
     for row, encoding in enumerate(question.inputs.encodings):
         own = slice(row * samples, (row + 1) * samples)
         generator = question.generator(row)
         shares[own] = torch.rand(samples, generator=generator)
-        drawn = torch.randint(len(baselines), (samples,), generator=generator)
-        starts[own] = torch.stack([torch.where(may_go[row], baselines[i].at(layer)[row], h[row]) for i in drawn])
+        drawn[own] = torch.randint(len(baselines), (samples,), generator=generator)
         if noise:
             shape = (samples, len(encoding), h.shape[-1])
             ends[own, : len(encoding)] += noise * torch.randn(shape, generator=generator).to(h)
     shares = shares.to(h)
+    of_baselines = torch.stack([torch.where(may_go, each.at(layer), h) for each in baselines])
+    starts = of_baselines[drawn.to(h.device), rows]
 
     def on_the_way(chunk: slice) -> Tensor:
         if between == "ids":

@@ -16,14 +16,14 @@ from whence.columns import Later
 from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Meaning
 from whence.methods.question import Method, Question, Scores, of_outputs
-from whence.probes.shapley import NINETY, Learned, ModelShares
+from whence.probes.shapley import NINETY, Learned, ModelShares, Relevance
 from whence.selection import Selection
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-Part = Literal["both", "shapley", "held_still"]
-PARTS: tuple[Part, ...] = ("both", "shapley", "held_still")
+Part = Literal["both", "shapley", "relevance"]
+PARTS: tuple[Part, ...] = ("both", "shapley", "relevance")
 
 
 @runtime_checkable
@@ -35,28 +35,29 @@ class TrainedShares(Protocol):
 
 
 def one_pass(question: Question, *, probes: TrainedShares | str | Path | None = None, part: Part = "both") -> Scores:
-    """The mean of two learned shares: of the Shapley value, and of the target in the network held still.
+    """The mean of two learned shares: by Shapley value, and by relevance (the network held still; of decoders AttnLRP).
 
     Each is divided by the sum of its sizes first, so the mean says how much of all that tokens do, for and against the
     target, is this token's doing, by two accounts; it adds up to nothing. It orders tokens more faithfully than either.
 
     Args:
         probes: a trained `whence.ShapleyProbes` or the folder of one; by default those that came with the model.
-        part: "shapley" and "held_still" give one of the two alone, "shapley" as values that add up.
+        part: "shapley" and "relevance" give one of the two alone, "shapley" as values that add up.
     """
     if part not in PARTS:
         raise UnknownNameError("part", part, PARTS)
     if part == "shapley":
         return amortised_shapley(question, probes=probes)
     shares, told, asked = _told(question, probes)
-    if not shares.both:
+    if shares.relevance is None:
         raise UsageError("these probes have learnt Shapley values alone", "give part='shapley'")
     warnings = shares.familiar.warnings(question.inputs, question.states.hidden[-1].detach())
-    held_still = asked.of(told.held_still)
-    if part == "held_still":
-        return Scores(of_outputs(_share_of_sizes(held_still)[:, :, None]), meaning=HELD_STILL, warnings=warnings)
+    relevance = asked.of(told.relevance)
+    if part == "relevance":
+        meaning = RELEVANCE[shares.relevance]
+        return Scores(of_outputs(_share_of_sizes(relevance)[:, :, None]), meaning=meaning, warnings=warnings)
     shapley = asked.of(told.shapley)
-    mean = _share_of_sizes(torch.stack([shapley, held_still])).mean(dim=0)
+    mean = _share_of_sizes(torch.stack([shapley, relevance])).mean(dim=0)
     notes = _notes(told, _standard_errors(shares, told, shapley[:, 0]))
     return Scores(of_outputs(mean[:, :, None]), warnings=warnings, notes=notes)
 
@@ -197,14 +198,24 @@ SHAPLEY = Meaning(
     signed=True,
     additive=True,
 )
-HELD_STILL = Meaning(
-    "learned share of the network held still",
-    "the token's share of all sizes, were attention, gates, norms and slopes fixed, foretold by a probe",
-    signed=True,
-    additive=True,
-    low=-1.0,
-    high=1.0,
-)
+RELEVANCE: dict[Relevance, Meaning] = {
+    "held_still": Meaning(
+        "learned share of the network held still",
+        "the token's share of all sizes, were attention, gates, norms and slopes fixed, foretold by a probe",
+        signed=True,
+        additive=True,
+        low=-1.0,
+        high=1.0,
+    ),
+    "attn_lrp": Meaning(
+        "learned share of AttnLRP relevance",
+        "the token's share of all sizes, products shared between their factors, foretold by a probe",
+        signed=True,
+        additive=True,
+        low=-1.0,
+        high=1.0,
+    ),
+}
 METHOD = Method(
     one_pass,
     Meaning(

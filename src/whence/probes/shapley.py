@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import exp
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 SCHEMA = "whence.shapley/1"
+Relevance = Literal["held_still", "attn_lrp"]
+"""The method of relevance whose shares probes learn beside Shapley values."""
 NINETY = 1.6449  # standard errors to either side of a score in which nine of ten truths lie
 TINY = 1e-4  # of a share, below which sizes make no difference
 
@@ -121,22 +123,23 @@ def mean_states(last: Float[Tensor, "batch token features"], inputs: Inputs) -> 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What probes say of a batch, from one pass: Shapley values (of each part of the target) and shares held still."""
+    """What probes say of a batch, from one pass: Shapley values (of each part of the target) and shares by relevance."""
 
     shapley: Float[Tensor, "batch part token"]
-    held_still: Float[Tensor, "batch part token"]
+    relevance: Float[Tensor, "batch part token"]
     players: BatchPlayers
     passes: Int[Tensor, " batch"]
 
 
 @dataclass(frozen=True)
 class ModelShares:
-    """The trained network of one model: whose it is, and what its players and its values are."""
+    """The trained network of one model: whose it is, what its players and its values are, and whose relevance it learnt,
+    if any."""
 
     network: Shares
     units: UnitName
     scale: Scale
-    both: bool
+    relevance: Relevance | None
     errors: ErrorScale
     familiar: Familiar
     owner: Owner
@@ -191,7 +194,8 @@ class ModelShares:
             network = Shares(dict(config["widths"]), **config["network"])
         network.load_state_dict(weights, assign=True)
         return cls(
-            network.requires_grad_(False).eval(), config["units"], config["scale"], config["both"],
+            network.requires_grad_(False).eval(), config["units"], config["scale"],
+            config.get("relevance", "held_still") if config["both"] else None,  # there was one alone at first
             ErrorScale(**config["errors"]), familiar, contents.owner,
         )  # fmt: skip
 
@@ -209,7 +213,8 @@ class ModelShares:
                 "width": network.width, "n_blocks": network.n_blocks, "n_labels": network.n_labels,
                 "by_token": network.by_token,
             },
-            "units": self.units, "scale": self.scale, "both": self.both, "errors": asdict(self.errors),
+            "units": self.units, "scale": self.scale, "both": self.relevance is not None,
+            "relevance": self.relevance, "errors": asdict(self.errors),
             "familiar": {"beyond": familiar.beyond, "farthest": familiar.farthest, "longest": familiar.longest},
         }  # fmt: skip
         return Contents(weights, self.owner, {**config, **more})

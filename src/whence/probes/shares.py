@@ -18,8 +18,8 @@ from whence.explanation import Layer
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-OUTPUTS = ("shapley", "held_still")
-"""What a network gives of each token: its Shapley value, and its share with the network held still."""
+OUTPUTS = ("shapley", "relevance")
+"""What a network gives of each token: its Shapley value, and its share by relevance (`whence.methods.relevance`)."""
 HEAD = 32  # features of an attention head
 
 

@@ -45,7 +45,7 @@ class Standing:
     steps: int
     seconds: float
     loss: float
-    held_still_loss: float
+    relevance_loss: float
     validation: dict[str, Any] | None
 
 
@@ -134,7 +134,7 @@ class ShapleyProbes:
         self, model: LayeredModel, texts: Text | Iterable[Text], **settings: Any
     ) -> Explanation | list[Explanation]:
         """Each token's share from one forward pass; see `whence.explain` and `whence.methods.one_pass`."""
-        usual = {"scale": self.shares.scale, "part": "both" if self.shares.both else "shapley"}
+        usual = {"scale": self.shares.scale, "part": "shapley" if self.shares.relevance is None else "both"}
         return explain(model, texts, "one_pass", probes=self, **{**usual, **settings})
 
     @property
@@ -184,9 +184,9 @@ class ShapleyProbes:
 
 
 def _standing(training: Training, learner: ShapleyLearner) -> Standing:
-    loss, held_still_loss = learner.running
+    loss, relevance_loss = learner.running
     last = training.history[-1] if training.history else None
-    return Standing(training.step, training.last_step, training.seconds, loss, held_still_loss, last)
+    return Standing(training.step, training.last_step, training.seconds, loss, relevance_loss, last)
 
 
 def _texts_per_step(texts: Texts, recipe: Recipe) -> int:
@@ -222,7 +222,7 @@ def _judged(
     with model.held(), torch.inference_mode(False):
         known = familiar(model, [texts.training[index] for index in some], texts.held_out, batch_tokens)
         unset = ErrorScale(0.0, 0.0, 0.0, 0.0, 1.0)
-        shares = ModelShares(network, recipe.units, scale, recipe.held_still > 0, unset, known, training.owner)
+        shares = ModelShares(network, recipe.units, scale, recipe.taught(model.reading), unset, known, training.owner)
         orders = recipe.checked_orders
         if recipe.minutes is not None:
             chosen, orders = affordable(model, shares, chosen, orders, batch_tokens, 60 * recipe.minutes * AFTERWARDS)

@@ -77,7 +77,8 @@ def _read(contents: Contents) -> Fitted:
 def card(fitted: Fitted) -> str:
     """The folder's README: what these probes are and how far they can be trusted."""
     found, unit = fitted.calibration, fitted.recipe.units
-    what = f"each {unit}'s Shapley value" + (" and its share with the network held still" if fitted.shares.both else "")
+    relevance = fitted.shares.relevance
+    what = f"each {unit}'s Shapley value" + (f" and its share of relevance ({relevance})" if relevance else "")
     return f"""---
 library_name: whence
 base_model: {json.dumps(fitted.model.id)}

@@ -2,7 +2,7 @@
 
 (v(nobody) + Σ of the values of those who are there - v(those who are there))², over coalitions drawn anew each step,
 values shifted so that all add up to v(everybody) - v(nobody) (FastSHAP; Jethani et al., 2022). Beside it the squared
-error of a second output to the shares that tokens have in the network held still.
+error of a second output to the shares that tokens have by relevance (`whence.methods.relevance`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from whence.learned.shapley.asked import asked
 from whence.learned.shapley.coalitions import coalitions
 from whence.learned.shapley.recipe import Recipe
 from whence.learned.training import Batch
-from whence.models.held_still import check_ruled, held_still
+from whence.models.held_still import Products, check_ruled, held_still
 from whence.models.inputs import Encoding, Inputs
 from whence.models.layered import LayeredModel, States
-from whence.probes.shapley import raw_shares
+from whence.probes.shapley import Relevance, raw_shares
 from whence.probes.shares import Shares
 from whence.probes.token_game import BatchPlayers, earned
 from whence.selection import Selection
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 JUDGED_PAIRS = 16  # coalitions, and complements, on which each held-out text is judged
+PRODUCTS: dict[Relevance, Products] = {"held_still": "gated", "attn_lrp": "shared"}
 
 
 class ShapleyLearner:
@@ -43,6 +44,7 @@ class ShapleyLearner:
     def __init__(self, model: LayeredModel, network: Shares, recipe: Recipe, scale: Scale, batch_tokens: int) -> None:
         self.model, self.probe, self.recipe, self.scale = model, network, recipe, scale
         self.batch_tokens = batch_tokens
+        self.relevance = recipe.taught(model.reading)
         self.optimiser = torch.optim.AdamW(network.parameters(), lr=recipe.learning_rate, weight_decay=0.01)
         self.running: list[float] = []  # mean losses of the last batches, for the progress
 
@@ -53,13 +55,13 @@ class ShapleyLearner:
     def begin(self, texts: Sequence[Encoding]) -> None:
         """Refuse a model that cannot be held still, or says nothing finite, before the first step."""
         shortest = min(texts, key=len)
-        states = self._states(self.model.collate([shortest]), graph=self.recipe.held_still > 0)
+        states = self._states(self.model.collate([shortest]), graph=self.relevance is not None)
         if not states.logits.isfinite().all():
             raise NonFiniteError(
                 "the model's output is not finite, so nothing can be trained on it",
                 "look for NaN weights (broken checkpoint or overflow in half precision)",
             )
-        if self.recipe.held_still:
+        if self.relevance is not None:
             try:
                 check_ruled(states.logits)
             except ModelError as error:
@@ -72,9 +74,9 @@ class ShapleyLearner:
             (batch.n_texts, self.recipe.pairs + 1, batch.longest + 1),
             generator=generator(batch.seed, "coalitions", batch.step),
         )[batch.rows, :, : inputs.ids.shape[1] + 1].to(device)
-        states = self._states(inputs, graph=self.recipe.held_still > 0)
+        states = self._states(inputs, graph=self.relevance is not None)
         selection = asked(self.model, inputs, states.logits.detach(), self.scale, chance[:, -1, 1:])
-        taught = self._held_still_shares(inputs, states, selection, chance[:, -1, 0])
+        taught = self._shares_by_relevance(inputs, states, selection, chance[:, -1, 0])
         game = self._game(inputs, states, selection, chance[:, :-1])
         with torch.enable_grad(), torch.autocast(device.type, enabled=False):
             raw = raw_shares(self.model, self.probe, inputs, states, selection)
@@ -127,7 +129,7 @@ class ShapleyLearner:
 
     def _states(self, inputs: Inputs, *, graph: bool) -> States:
         """Of the network held still if its graph is wanted: the same numbers."""
-        with held_still(self.model.module, products="gated") if graph else nullcontext():
+        with held_still(self.model.module, PRODUCTS[self.relevance]) if graph and self.relevance else nullcontext():
             return self.model.states(inputs, differentiable=graph)
 
     def _game(
@@ -141,18 +143,20 @@ class ShapleyLearner:
         everybody = selection.parts(states.logits.detach(), inputs.mask)
         return Game(players, present[:, :-1], value[:, :-1], value[:, -1], everybody)
 
-    def _held_still_shares(
+    def _shares_by_relevance(
         self, inputs: Inputs, states: States, selection: Selection, chance: Float[Tensor, " batch"]
     ) -> Taught | None:
         """Of one target of each text, the one that the model says every other time."""
-        if not self.recipe.held_still:
+        if self.relevance is None:
             return None
+        reading = selection.reading
+        of_chances = reading.responds or (reading.next_token and self.relevance == "attn_lrp")
         n_parts = selection.indices.shape[1]
         part = ((2 * chance - 1).clamp(min=0) * n_parts).long().clamp(max=n_parts - 1)
         rows = torch.arange(len(inputs), device=part.device)
         with torch.enable_grad():
             value = Selection(
-                selection.reading, "log_probability" if selection.reading.responds else "logit",
+                reading, "log_probability" if of_chances else "logit",
                 torch.ones(1, device=part.device), selection.indices[rows, part][:, None], selection.descriptions,
                 None if selection.counted is None else selection.counted[rows, part][:, None],
             ).of(states.logits, inputs.mask)  # fmt: skip
@@ -180,7 +184,7 @@ class Game:
 
 @dataclass(frozen=True, eq=False)
 class Taught:
-    """Scores of one target of each text, by its index among the targets asked, with the network held still."""
+    """Scores of one target of each text by relevance, and the target's index among those asked."""
 
     part: Int[Tensor, " batch"]
     scores: Float[Tensor, "batch token"]

@@ -8,6 +8,8 @@ from typing import Any, get_args
 from whence.errors import UnknownNameError, UsageError
 from whence.explanation import Scale
 from whence.learned.time_limit import check_minutes
+from whence.probes.shapley import Relevance
+from whence.tasks.reading import Reading
 from whence.units import UnitName
 
 
@@ -21,7 +23,9 @@ class Recipe:
         width: features of a token inside the network.
         blocks: transformer blocks by which tokens see each other; with 0 each token is judged by its own states.
         layers: how many of the model's layers are read at most, evenly spread.
-        held_still: the weight of the second thing learnt, shares of the network held still; 0: Shapley values alone.
+        held_still: the weight of the second thing learnt, shares by relevance; 0: Shapley values alone.
+        relevance: whose shares these are: of the network held still ("held_still") or "attn_lrp"; None: the latter for
+            what a decoder says, the former for all else, as either was the more faithful there (docs/one_pass.md).
         pairs: coalitions drawn for each text of a step; as many complements come with them.
         step_tokens: tokens of the texts of a step, on average.
         minutes: after which training ends, whatever steps it has had; judging what came out takes a sixth of that at
@@ -37,6 +41,7 @@ class Recipe:
     blocks: int = 1
     layers: int = 8
     held_still: float = 0.3
+    relevance: Relevance | None = None
     pairs: int = 8
     step_tokens: int = 6_400
     learning_rate: float = 1e-3
@@ -57,6 +62,8 @@ class Recipe:
             raise UnknownNameError("unit", recipe.units, get_args(UnitName))
         if recipe.scale is not None and recipe.scale not in get_args(Scale):
             raise UnknownNameError("scale", recipe.scale, get_args(Scale))
+        if recipe.relevance is not None and recipe.relevance not in get_args(Relevance):
+            raise UnknownNameError("relevance", recipe.relevance, get_args(Relevance))
         for name in ("width", "layers", "pairs", "step_tokens", "learning_rate", "steps"):
             if not getattr(recipe, name) > 0:
                 raise UsageError(f"{name} must be above 0, got {getattr(recipe, name)!r}", "leave it out for the usual")
@@ -69,9 +76,16 @@ class Recipe:
         check_minutes(recipe.minutes)
         return recipe
 
+    def taught(self, reading: Reading) -> Relevance | None:
+        """Whose relevance is learnt of a model that is read so."""
+        if not self.held_still:
+            return None
+        return self.relevance or ("attn_lrp" if reading.next_token else "held_still")
+
     def told(self) -> dict[str, Any]:
-        """The settings as they are written down; a run without a time limit is told as it was before there was one."""
-        return {name: value for name, value in asdict(self).items() if name != "minutes" or value is not None}
+        """The settings as they are written down; what was not asked for is told as before it could be."""
+        added = ("minutes", "relevance")
+        return {name: value for name, value in asdict(self).items() if name not in added or value is not None}
 
 
 RECIPES: dict[str, Recipe] = {
