@@ -258,9 +258,8 @@ def test_the_second_part_is_that_of_the_relevance_it_was_taught(
 ) -> None:
     """Of a decoder AttnLRP by default: learnt by heart, it is nearer to its teacher than to the other."""
     model = tiny("llama", head)
-    probes = quick_shares(
-        model, TEXTS * 4, steps=250, learning_rate=1e-2, warm_up=10, held_still=30.0, width=64, held_out=TEXTS, **changes
-    )
+    by_heart: dict[str, Any] = {"steps": 250, "learning_rate": 1e-2, "warm_up": 10, "held_still": 30.0, "width": 64}
+    probes = quick_shares(model, TEXTS * 4, **by_heart, held_out=TEXTS, **changes)
     assert probes.shares.relevance == taught
     scale = "log_probability" if head == "causal_lm" and taught == "attn_lrp" else "logit"
     learnt = probes.explain(model, TEXTS, part="relevance")

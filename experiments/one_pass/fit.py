@@ -52,8 +52,8 @@ TRIED: dict[str, dict[str, Any]] = {
     "whole": {**MASKS, "steps": 1_200, "multiplier": 1.0, "hard": True},
     "loose": {**MASKS, "steps": 1_200, "multiplier": 0.3, "hard": True, "margin": 0.3},
 }
-"""Settings of DiffMask on responses: gates that begin under less pressure to stay open, that pass a state whole or not at
-all, and that may cost more."""
+"""Settings of DiffMask on responses: gates that begin under less pressure to stay open, that pass a state whole or not
+at all, and that may cost more."""
 QUESTIONS, OF_A_PARAGRAPH, ASIDE = 6_000, 3, 200
 
 

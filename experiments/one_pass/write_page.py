@@ -183,11 +183,11 @@ def first_probes(judged: Judged) -> Iterator[str]:
 
 def meaning() -> Iterator[str]:
     yield from paragraph(
-        "The Shapley part keeps its meaning: shares of f(text) − f(all tokens absent), which add up exactly. The part by "
-        "relevance is what a token contributes to the logit once attention, norms and slopes are fixed at their "
+        "The Shapley part keeps its meaning: shares of f(text) − f(all tokens absent), which add up exactly. The part "
+        "by relevance is what a token contributes to the logit once attention, norms and slopes are fixed at their "
         "values; of what a decoder says it is AttnLRP's share of the log-probability, which was the more faithful of "
-        "the two on training texts (below). The mean divides each by the sum of its sizes first, so it has no unit and adds up to nothing: it is "
-        "an order of words that two different accounts share, and nothing more. "
+        "the two on training texts (below). The mean divides each by the sum of its sizes first, so it has no unit and "
+        "adds up to nothing: it is an order of words that two different accounts share, and nothing more. "
         "`whence explain --method one_pass -o part=shapley` (or `relevance`) gives one of them alone."
     )
 

@@ -123,7 +123,7 @@ def mean_states(last: Float[Tensor, "batch token features"], inputs: Inputs) -> 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What probes say of a batch, from one pass: Shapley values (of each part of the target) and shares by relevance."""
+    """What probes say of a batch, from one pass: Shapley values (of each part of the target), shares by relevance."""
 
     shapley: Float[Tensor, "batch part token"]
     relevance: Float[Tensor, "batch part token"]
@@ -133,8 +133,8 @@ class Learned:
 
 @dataclass(frozen=True)
 class ModelShares:
-    """The trained network of one model: whose it is, what its players and its values are, and whose relevance it learnt,
-    if any."""
+    """The trained network of one model: whose it is, what its players and its values are, and whose relevance it
+    learnt, if any."""
 
     network: Shares
     units: UnitName
