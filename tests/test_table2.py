@@ -63,11 +63,11 @@ def test_a_row_on_a_model_whose_optima_are_known() -> None:
     texts = ["this good old film", "good film"]
     model = needs_both()
     optima = smallest_kept_sets(model, texts, constraint="divergence", margin=table2.MARGIN)
-    row = table2.measure(model, "DiffMask", texts, optima, seeds=[0, 1], steps=300, rate=0.1)
+    row = table2.measure(model, row="DiffMask", texts=texts, searched=optima, seeds=[0, 1], steps=300, rate=0.1)
     assert [row[name] for name in ("precision", "recall", "f1", "optimality", "constraint met")] == [100] * 5
     assert row["sparsity"] == pytest.approx(100 * 2 / 6, abs=0.01)
     assert row["each_seed"]["f1"] == [100, 100]
-    few = table2.measure(model, "DiffMask", texts, optima, seeds=[0], steps=1)
+    few = table2.measure(model, row="DiffMask", texts=texts, searched=optima, seeds=[0], steps=1)
     assert (few["optimality"], few["sparsity"], few["recall"]) == (50, 0, 100), "one step drops nothing"
     assert few["f1"] == pytest.approx(100 * (2 / 3 + 1) / 2, abs=0.01)
 
@@ -143,7 +143,7 @@ def test_the_gru_learns(data: Path) -> None:
 
 def test_a_folder_serves_as_the_model(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedded = whence.load()
-    monkeypatch.setattr(table2.whence, "load", lambda name: embedded)
+    monkeypatch.setattr(table2, "load", lambda folder, device: embedded)
     monkeypatch.setattr(table2, "ROWS", {"REINFORCE, corrected": table2.ROWS["REINFORCE, corrected"]})
     out = tmp_path / "new" / "table2.json"
     run(data, out, "--model some-folder --limit 2 --seeds 0 --steps 5 --budget 50")

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from contestants import CONTESTANTS, label
 from scores import Task, scores_of, surroundings, write
-from tables import arguments, processes, task_of, tell
+from tables import arguments, players, processes, task_of, tell
 
 from whence.explanation import Explanation
 from whence.metrics.confidence import percentile_ends, resampling_weights
@@ -43,7 +43,8 @@ EXAMPLES = {
 
 def main(given: Any) -> None:
     words = read_document_frequencies(given.data_dir / FREQUENCIES)
-    listed = [each for each in given.only if CONTESTANTS[each].group in ("decoded", "undecoded", "package", "sane")]
+    groups = ("decoded", "undecoded", "package", "sane")
+    listed = [each for each in players(given) if CONTESTANTS[each].group in groups]
     with processes(given.jobs) as share_out:
         for name in given.sets:
             task = task_of(given, name)

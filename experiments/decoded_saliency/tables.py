@@ -8,6 +8,10 @@ of the games beside it, so that a second run, and overlap.py, need not compute t
 
 With --model FOLDER (and --head FOLDER, where a masked language model of the same vocabulary is) one set is played on
 another model: --sets sst2 --model WORK/mpnet-sst2-0 --head WORK/mpnet-head --out FOLDER.
+
+Where texts are many, --groups names the groups of contestants that play, and --no-ablations leaves out the games with
+shares cut off, with orders by absolute value and with ties at random; --random-orders are those of chance. A run that
+was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -41,8 +45,8 @@ from whence.metrics.curves import GAMES, GRID, Game
 from whence.models.head import head_of
 
 HERE = Path(__file__).parent
-RANDOM_ORDERS = 20
 TIE_BREAKS = 10
+GROUPS = tuple(dict.fromkeys(each.group for each in CONTESTANTS.values()))
 SIGNED = ("package", "sane")  # groups whose order by absolute value is an ablation
 
 arguments = argparse.ArgumentParser(description="The games of decoded saliency.")
@@ -52,6 +56,9 @@ arguments.add_argument("--cache", type=Path, default=Path("build/decoded_salienc
 arguments.add_argument("--sets", nargs="+", default=["sst2", "ag_news"], choices=["sst2", "ag_news"])
 arguments.add_argument("--sample", type=int, help="texts of each set, drawn by the seed; by default all")
 arguments.add_argument("--only", nargs="+", default=list(CONTESTANTS), choices=list(CONTESTANTS), metavar="NAME")
+arguments.add_argument("--groups", nargs="+", default=list(GROUPS), choices=GROUPS, help="those of them that play")
+arguments.add_argument("--no-ablations", action="store_true", help="of rounding, order and ties")
+arguments.add_argument("--random-orders", type=int, default=20, help="of each text, whose mean is chance")
 arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--batch-tokens", type=int)
 arguments.add_argument("--seed", type=int, default=0)
@@ -72,8 +79,8 @@ def main(given: argparse.Namespace) -> None:
             task = task_of(given, name)
             tell(f"{name}: {len(task.texts)} texts, accuracy {task.accuracy:.4f}")
             parts = list(share_out(partial(play_part, given, name), range(len(task.parts()))))
-            scored = {each: scores_of(task, each, CONTESTANTS[each], given.cache) for each in given.only}
-            results = told(task, scored, joined(parts))
+            scored = {each: scores_of(task, each, CONTESTANTS[each], given.cache) for each in players(given)}
+            results = told(task, scored, joined(parts), given)
             results |= surroundings(given.device) | {
                 "seed": given.seed, "jobs": given.jobs, "batch_tokens": given.batch_tokens,
                 "seconds": time.perf_counter() - started,
@@ -87,6 +94,11 @@ def task_of(given: argparse.Namespace, name: str, starts: tuple[str, ...] | None
         name, given.data_dir, sample=given.sample, seed=given.seed, device=given.device,
         batch_tokens=given.batch_tokens, starts=starts, folder=given.model, head=given.head,
     )  # fmt: skip
+
+
+def players(given: argparse.Namespace) -> list[str]:
+    """The contestants that take part, by name."""
+    return [name for name in given.only if CONTESTANTS[name].group in given.groups]
 
 
 @contextmanager
@@ -113,20 +125,23 @@ def play_part(given: argparse.Namespace, name: str, number: int) -> Played:
     whole = task_of(given, name).parts()
     task = whole[number]
     scored = {}
-    for each in given.only:
+    for each in players(given):
         scored[each] = scores_of(task, each, CONTESTANTS[each], given.cache)
         tell(f"{name} {number + 1}/{len(whole)}: {each}: {scored[each].cost['seconds']:.1f} s")
-    entrants, about = entrants_of(task, scored)
+    entrants, about = entrants_of(task, scored, given)
     some = ("decoded", "package", "random")
     plain = {each: entrants[each] for each, facts in about.items() if facts["group"] in some or each == "Grad-CAM l0"}
     settings: dict[str, Any] = {"seed": task.seed, "batch_tokens": task.batch_tokens, "grid": GRID}
-    told = hashlib.sha256(repr([task.texts, task.seed, task.weights, list(entrants)]).encode()).hexdigest()[:12]
+    of = [task.texts, task.seed, task.weights, list(entrants), given.no_ablations, given.random_orders]
+    told = hashlib.sha256(repr(of).encode()).hexdigest()[:12]
     kept = given.cache.with_name(f"{given.cache.name}-games") / f"{name}-{told}.safetensors"
     if kept.exists():
         return read_played(kept)
     started = time.perf_counter()
     rounded = play(task.model, task.texts, entrants, task.gold, **settings)
-    floored = play(task.model, task.texts, plain, task.gold, rounding="floor", **settings)
+    floored: Found = {}
+    if not given.no_ablations:
+        floored = play(task.model, task.texts, plain, task.gold, rounding="floor", **settings)
     seconds = time.perf_counter() - started
     tell(f"{name} {number + 1}/{len(whole)}: {len(entrants)} contestants played in {seconds:.0f} s")
     write_played(Played(rounded, floored, seconds), kept)
@@ -187,10 +202,10 @@ def _joined(parts: Sequence[Found]) -> Found:
     }
 
 
-def told(task: Task, scored: dict[str, Scored], played: Played) -> dict[str, Any]:
+def told(task: Task, scored: dict[str, Scored], played: Played, given: argparse.Namespace) -> dict[str, Any]:
     """What follows from the outcomes of each text."""
     found = played.rounded
-    _, about = entrants_of(task, scored)
+    _, about = entrants_of(task, scored, given)
     order = np.random.default_rng(task.seed).permutation(len(task.texts))
     choosing, reporting = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
     names = list(task.model.reading.labels.names)  # type: ignore[attr-defined]
@@ -205,7 +220,7 @@ def told(task: Task, scored: dict[str, Scored], played: Played) -> dict[str, Any
         "accuracy": task.accuracy,
         "gold_shares": {name: float(np.mean(np.array(task.gold) == i)) for i, name in enumerate(names)},
         "grid": list(GRID),
-        "random_orders": RANDOM_ORDERS,
+        "random_orders": given.random_orders,
         "tie_breaks": TIE_BREAKS,
         "settings": dict(next(iter(found.values()))["hiding"].settings),
         "games_seconds": played.seconds,
@@ -224,8 +239,11 @@ def told(task: Task, scored: dict[str, Scored], played: Played) -> dict[str, Any
     }
 
 
-def entrants_of(task: Task, scored: dict[str, Scored]) -> tuple[dict[str, Contestant], dict[str, dict[str, Any]]]:
-    """Who plays: each contestant at each of its layers, the ablations of order and ties, and chance."""
+def entrants_of(
+    task: Task, scored: dict[str, Scored], given: argparse.Namespace
+) -> tuple[dict[str, Contestant], dict[str, dict[str, Any]]]:
+    """Who plays: each contestant at each of its layers, if wanted the ablations of order and ties, and chance."""
+    ablations = not given.no_ablations
     entrants: dict[str, Contestant] = {}
     about: dict[str, dict[str, Any]] = {}
     for name, found in scored.items():
@@ -235,14 +253,14 @@ def entrants_of(task: Task, scored: dict[str, Scored]) -> tuple[dict[str, Contes
             rows = found.rows[layer]
             entrants[called] = Contestant(rows)
             about[called] = {"group": group, "name": name, "layer": layer}
-            if group in SIGNED and found.signed:
+            if ablations and group in SIGNED and found.signed:
                 entrants[f"{called}, absolute"] = Contestant(rows, by="absolute")
                 about[f"{called}, absolute"] = {"group": "absolute", "name": name, "layer": layer}
-            if group == "undecoded" and layer == 0:
+            if ablations and group == "undecoded" and layer == 0:
                 entrants[f"{called}, ties at random"] = Contestant(rows, tie_breaks=TIE_BREAKS)
                 about[f"{called}, ties at random"] = {"group": "ties", "name": name, "layer": layer}
     nothing = [np.zeros(len(said.tokens)) for said in task.said]
-    entrants["Random"] = Contestant(nothing, tie_breaks=RANDOM_ORDERS)
+    entrants["Random"] = Contestant(nothing, tie_breaks=given.random_orders)
     about["Random"] = {"group": "random", "name": "Random", "layer": None}
     return entrants, about
 

@@ -17,7 +17,10 @@ The paper's text reads as if the model were BERT, its code has this experiment o
 embeddings: both can be had. Neither gives step sizes, steps or how gates become sets: the settings here were chosen on
 sentences of the training part (--split train); with `--tune 60` DiffMask and its rival are each given the best of the
 same step sizes on so many of them. A run that was stopped goes on: what is done stands beside the results, in
-NAME.part.json.
+NAME.part.json. With a model from a folder, --jobs processes share the search and the rows.
+
+Of the sentences that the search did not solve, what can be said without an optimum is said: how many tokens a mask
+keeps, beside the size below which no set will do. A mask of just that size that meets the constraint is optimal.
 """
 
 from __future__ import annotations
@@ -29,15 +32,19 @@ import platform
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from command import load
 from torch import Tensor, nn
 
 import whence
@@ -75,7 +82,8 @@ ROWS: dict[str, tuple[Method, dict[str, Any]]] = {
 
 RATES = (0.03, 0.1, 0.3)
 TUNED = {"DiffMask": "DiffMask", "REINFORCE": "REINFORCE, corrected"}
-SENTENCES_AT_ONCE = 64
+SENTENCES_AT_ONCE = 32
+Work = Callable[[whence.LayeredModel], Any]
 
 
 class Progress:
@@ -91,6 +99,55 @@ class Progress:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(json.dumps(self.done), self.path)
         return self.done[name]
+
+    def all_of(self, work: Mapping[str, Work], workers: Workers) -> dict[str, Any]:
+        """What each piece of work gives, by name; what was not done before is shared out, and told when it is done."""
+
+        def tell(name: str, make: Callable[[], Any]) -> None:
+            self.once(name, make)
+            print(f"done: {name}", flush=True)
+
+        workers.run({name: one for name, one in work.items() if name not in self.done}, tell)
+        return {name: self.done[name] for name in work}
+
+
+@dataclass(frozen=True)
+class Workers:
+    """A model, and processes that read it from a folder too, if there are any."""
+
+    model: whence.LayeredModel
+    pool: ProcessPoolExecutor | None
+
+    def run(self, work: Mapping[str, Work], tell: Callable[[str, Callable[[], Any]], None]) -> None:
+        if self.pool is None:
+            for name, one in work.items():
+                tell(name, partial(one, self.model))
+            return
+        runs = {self.pool.submit(_with_model, one): name for name, one in work.items()}
+        for run in as_completed(runs):
+            tell(runs[run], run.result)
+
+
+@contextmanager
+def workers_of(model: whence.LayeredModel, folder: Path | None, device: str, jobs: int) -> Iterator[Workers]:
+    if folder is None or jobs == 1:
+        yield Workers(model, None)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_read_model, initargs=(folder, device)) as pool:
+        yield Workers(model, pool)
+
+
+def _read_model(folder: Path, device: str) -> None:
+    warnings.simplefilter("ignore", whence.WhenceWarning)
+    _OWN_MODEL.append(load(folder, device))
+
+
+def _with_model(work: Work) -> Any:
+    return work(_OWN_MODEL[0])
+
+
+_OWN_MODEL: list[whence.LayeredModel] = []
+"""Of a process that shares in the work: its model."""
 
 
 class GRUClassifier(nn.Module):
@@ -180,9 +237,10 @@ def against(kept: set[int], optimum: KeptSets) -> tuple[float, float, float]:
 
 def measure(
     model: whence.LayeredModel,
+    *,
     row: str,
     texts: Sequence[str],
-    optima: Sequence[KeptSets],
+    searched: Sequence[KeptSets],
     seeds: Sequence[int],
     **run: Any,
 ) -> dict[str, Any]:
@@ -190,13 +248,26 @@ def measure(
     method, settings = ROWS[row]
     settings = {**settings, **run}
     started = time.perf_counter()
+    solved = np.array([each.found for each in searched])
+    optima = [each for each in searched if each.found]
+    at_least = np.array([each.at_least for each in searched])
     columns: dict[str, list[np.ndarray]] = {}
+    unsolved: dict[str, list[float]] = {}
     for seed in seeds:
         explanations = whence.explain(model, texts, method, seed=seed, **settings)
-        kept = [set(np.flatnonzero(explanation.scores[0] > 0.5).tolist()) for explanation in explanations]
+        of_all = [set(np.flatnonzero(explanation.scores[0] > 0.5).tolist()) for explanation in explanations]
+        kept = [mine for mine, each in zip(of_all, searched, strict=True) if each.found]
         matches = np.array([against(mine, optimum) for mine, optimum in zip(kept, optima, strict=True)])
-        met = moved_by(model, texts, kept) <= MARGIN
-        sizes, lengths = np.array([len(mine) for mine in kept]), np.array([len(optimum.tokens) for optimum in optima])
+        met_by_all = moved_by(model, texts, of_all) <= MARGIN
+        sizes_of_all = np.array([len(mine) for mine in of_all])
+        met, sizes = met_by_all[solved], sizes_of_all[solved]
+        lengths = np.array([len(optimum.tokens) for optimum in optima])
+        of_unsolved = {
+            "kept": sizes_of_all, "constraint met": 100 * met_by_all,
+            "surely optimal": 100 * (met_by_all & (sizes_of_all == at_least)),
+        }  # fmt: skip
+        for name, values in of_unsolved.items() if not solved.all() else ():
+            unsolved.setdefault(name, []).append(round(float(values[~solved].mean()), 2))
         found = {
             "precision": matches[:, 0],
             "recall": matches[:, 1],
@@ -219,27 +290,29 @@ def measure(
         "where_the_optimum_is_not_empty": {
             name: round(float(means[name][hard].mean()), 2) for name in ("f1", "optimality") if hard.any()
         },
+        **({"unsolved": unsolved} if unsolved else {}),
         "settings": {name: value for name, value in settings.items() if name != "batch_tokens"},
         "seconds": round(time.perf_counter() - started, 1),
     }
 
 
-def searched_sets(
-    model: whence.LayeredModel, texts: Sequence[str], progress: Progress, **options: Any
-) -> list[KeptSets]:
+def search(model: whence.LayeredModel, *, texts: Sequence[str], **options: Any) -> list[Any]:
+    """The smallest sufficient sets of some sentences, as a file can hold them."""
+    found = smallest_kept_sets(model, texts, constraint="divergence", margin=MARGIN, **options)
+    return [[each.sets, each.at_least, each.complete, each.evaluations] for each in found]
+
+
+def searched_sets(texts: Sequence[str], progress: Progress, workers: Workers, **options: Any) -> list[KeptSets]:
     """The smallest sufficient sets of every sentence, some sentences at a time."""
-
-    def search(some: Sequence[str]) -> list[Any]:
-        found = smallest_kept_sets(model, some, constraint="divergence", margin=MARGIN, **options)
-        return [[each.sets, each.at_least, each.complete, each.evaluations] for each in found]
-
-    known: list[Any] = []
-    for start in range(0, len(texts), SENTENCES_AT_ONCE):
-        some = texts[start : start + SENTENCES_AT_ONCE]
-        known += progress.once(f"search {start} of {hash_of(texts)}", partial(search, some))
-        print(f"searched {min(start + SENTENCES_AT_ONCE, len(texts))} of {len(texts)}", flush=True)
+    work = {
+        f"search {start} of {hash_of(texts)}": partial(
+            search, texts=texts[start : start + SENTENCES_AT_ONCE], **options
+        )
+        for start in range(0, len(texts), SENTENCES_AT_ONCE)
+    }
+    known = [each for some in progress.all_of(work, workers).values() for each in some]
     return [
-        KeptSets(model.encode(text).tokens, tuple(map(tuple, sets)), *others)
+        KeptSets(workers.model.encode(text).tokens, tuple(map(tuple, sets)), *others)
         for text, (sets, *others) in zip(texts, known, strict=True)
     ]
 
@@ -249,20 +322,23 @@ def hash_of(texts: Sequence[str]) -> str:
 
 
 def tuned(
-    model: whence.LayeredModel, texts: Sequence[str], progress: Progress, budget: int, **run: Any
+    texts: Sequence[str], progress: Progress, workers: Workers, budget: int, **run: Any
 ) -> dict[str, dict[str, Any]]:
     """For each of the two rivals the step sizes with the best F1 on these sentences, and what all of them gave."""
-    searched = searched_sets(model, texts, progress, budget=budget, batch_tokens=run["batch_tokens"])
+    searched = searched_sets(texts, progress, workers, budget=budget, batch_tokens=run["batch_tokens"])
     solved = [(text, found) for text, found in zip(texts, searched, strict=True) if found.found]
     ours, optima = [text for text, _ in solved], [found for _, found in solved]
+    tuning = {
+        f"tuning {row} {rate}": partial(
+            measure, row=row, texts=ours, searched=optima, seeds=[0], **{**run, "rate": rate}
+        )
+        for row in TUNED.values()
+        for rate in RATES
+    }
+    done = progress.all_of(tuning, workers)
     found = {}
     for family, row in TUNED.items():
-        tried = {
-            rate: progress.once(
-                f"tuning {row} {rate}", partial(measure, model, row, ours, optima, [0], rate=rate, **run)
-            )["f1"]
-            for rate in RATES
-        }
+        tried = {rate: done[f"tuning {row} {rate}"]["f1"] for rate in RATES}
         found[family] = {
             "rate": max(tried, key=tried.__getitem__),
             "drawn": len(texts),
@@ -290,26 +366,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch-tokens", type=int)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
     parser.add_argument("--tune", type=int, help="training sentences on which step sizes are chosen")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, of a model from a folder")
     args = parser.parse_args(arguments)
+    folder = None if args.model == "gru" else Path(args.model)
+    if args.jobs > 1 and folder is None:
+        parser.error("--jobs is for a model from a folder: the GRU is trained in this process alone")
     out = args.out or HERE / "results" / f"table2_{'gru' if args.model == 'gru' else 'bert'}.json"
 
     started = time.perf_counter()
-    if args.model == "gru":
+    if folder is None:
         model = train_gru(args.data_dir, args.device, args.width, args.epochs, seed=0)
     else:
-        model = whence.load(args.model)
-        model.module.to(args.device)
-    trained = time.perf_counter() - started
+        model = load(folder, args.device)
+    print(f"model ready in {time.perf_counter() - started:.0f} s", flush=True)
+    apart = ("data_dir", "out", "rows", "device", "jobs")  # of which the numbers do not depend
+    told = {name: value for name, value in vars(args).items() if name not in apart}
+    progress = Progress(out.with_suffix(".part.json"), told)
+    with workers_of(model, folder, args.device, args.jobs) as workers:
+        record = measured(args, progress, workers)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(record, indent=1) + "\n")
+    progress.path.unlink(missing_ok=True)
+
+
+def measured(args: argparse.Namespace, progress: Progress, workers: Workers) -> dict[str, Any]:
+    """The table of one model."""
+    model = workers.model
     sentences = [example.text for example in read("sst5", data_dir=args.data_dir, split=args.split)]
     short = [text for text in sentences if len(model.encode(text)) <= args.longest]
     n_short = len(short)
     if args.limit is not None and args.limit < len(short):
         chosen = np.random.default_rng(0).choice(len(short), args.limit, replace=False)
         short = [short[index] for index in sorted(chosen.tolist())]
-    print(f"model ready in {trained:.0f} s; {len(short)} of {len(sentences)} sentences", flush=True)
+    print(f"{len(short)} of {len(sentences)} sentences", flush=True)
 
-    told = {name: value for name, value in vars(args).items() if name not in ("data_dir", "out", "rows", "device")}
-    progress = Progress(out.with_suffix(".part.json"), told)
     steps: dict[str, Any] = {"steps": args.steps, "batch_tokens": args.batch_tokens}
     warnings.simplefilter("ignore", whence.WhenceWarning)  # an empty set is no mishap here
     found_rates: dict[str, dict[str, Any]] = {}
@@ -317,15 +407,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         training = [each.text for each in read("sst5", data_dir=args.data_dir, split="train")]
         fitting = [text for text in training if len(model.encode(text)) <= args.longest]
         chosen = np.random.default_rng(0).choice(len(fitting), min(args.tune, len(fitting)), replace=False)
-        found_rates = tuned(
-            model, [fitting[index] for index in sorted(chosen.tolist())], progress, args.budget, **steps
-        )
+        drawn = [fitting[index] for index in sorted(chosen.tolist())]
+        found_rates = tuned(drawn, progress, workers, args.budget, **steps)
     started = time.perf_counter()
-    searched = searched_sets(model, short, progress, budget=args.budget, batch_tokens=args.batch_tokens)
+    searched = searched_sets(short, progress, workers, budget=args.budget, batch_tokens=args.batch_tokens)
     seconds = time.perf_counter() - started
-    solved = [(text, found) for text, found in zip(short, searched, strict=True) if found.found]
-    texts, optima = [text for text, _ in solved], [found for _, found in solved]
-    print(f"search in {seconds:.0f} s, {len(short) - len(solved)} not solved", flush=True)
+    optima = [found for found in searched if found.found]
+    bounds = [found.at_least for found in searched if not found.found]
+    print(f"search in {seconds:.0f} s, {len(bounds)} not solved", flush=True)
     n_tokens = sum(len(found.tokens) for found in optima)
     record: dict[str, Any] = {
         "paper": PAPER,
@@ -339,7 +428,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "sentences_in_all": len(sentences),
             "longest": args.longest,
             "budget": args.budget,
-            "not_solved": len(short) - len(solved),
+            "not_solved": len(bounds),
+            **({"not_solved_keep_at_least": round(float(np.mean(bounds)), 2)} if bounds else {}),
             "not_all_optima_listed": sum(not found.complete for found in optima),
             "sizes": dict(sorted(Counter(len(found.sets[0]) for found in optima).items())),
             "sparsity": round(100 * (1 - sum(len(found.sets[0]) for found in optima) / n_tokens), 2),
@@ -355,20 +445,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "tuned": found_rates,
         "split": args.split,
         "seeds": args.seeds,
-        "hardware": torch.cuda.get_device_name() if args.device.startswith("cuda") else f"cpu ({platform.machine()})",
+        "hardware": hardware(args.device),
         "threads": torch.get_num_threads(),
         "versions": {"whence": version("whence"), "torch": torch.__version__},
     }
+    rows = {}
     for row in [row for row in ROWS if row in args.rows]:
         rates = {"rate": found_rates[row.split(",")[0]]["rate"]} if found_rates else {}
-        record["rows"][row] = progress.once(
-            row, partial(measure, model, row, texts, optima, args.seeds, **rates, **steps)
-        )
-        shown = {name: record["rows"][row][name] for name in ("precision", "recall", "f1", "sparsity", "optimality")}
-        print(f"{row}: {shown} in {record['rows'][row]['seconds']} s", flush=True)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(record, indent=1) + "\n")
-    progress.path.unlink(missing_ok=True)
+        rows[row] = partial(measure, row=row, texts=short, searched=searched, seeds=args.seeds, **rates, **steps)
+    record["rows"] = progress.all_of(rows, workers)
+    for row, found in record["rows"].items():
+        shown = {name: found[name] for name in ("precision", "recall", "f1", "sparsity", "optimality")}
+        print(f"{row}: {shown} in {found['seconds']} s", flush=True)
+    return record
+
+
+def hardware(device: str) -> str:
+    if not device.startswith("cuda"):
+        return f"cpu ({platform.machine()})"
+    rounded = ", matrices in TF32" if torch.get_float32_matmul_precision() == "high" else ""
+    return f"{torch.cuda.get_device_name()}{rounded}"
 
 
 def family_of(model: whence.LayeredModel) -> str:
