@@ -99,7 +99,7 @@ def _at_layer(
         sets.append(own.keep(torch.from_numpy(present)))
         solves.append(solve)
         counts.append(len(present))
-    texts = torch.arange(len(players)).repeat_interleave(torch.tensor(counts)).to(question.inputs.ids.device)
+    texts = torch.arange(len(players)).repeat_interleave(torch.tensor(counts))
     asked = masked_outputs(question, layer, texts, torch.cat(sets), baselines)
     values = torch.split(asked.double().cpu(), counts)
     answers = [solve(each.numpy()) for solve, each in zip(solves, values, strict=True)]
