@@ -133,12 +133,13 @@ def _means(
     n_texts: int,
 ) -> Float[np.ndarray, "batch output token"]:
     """What each text's outputs lost on average over the rows that hide a token; rows come text by text."""
-    means = np.zeros((n_texts, lost.shape[1], hidden.shape[1]), lost.dtype)
+    terms = np.concatenate([lost, np.ones_like(lost[:, :1])], axis=1).T  # the last only counts
+    sums = np.empty((n_texts, len(terms), hidden.shape[1]), lost.dtype)
+    weights = hidden.astype(lost.dtype)
     ends = np.bincount(rows, minlength=n_texts).cumsum().tolist()
-    for mean, begin, end in zip(means, [0, *ends], ends, strict=False):
-        own = hidden[begin:end].astype(lost.dtype)
-        mean[:] = lost[begin:end].T @ own / own.sum(axis=0).clip(min=1)
-    return means
+    for text, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        np.matmul(terms[:, begin:end], weights[begin:end], out=sums[text])
+    return sums[:, :-1] / sums[:, -1:].clip(min=1)  # type: ignore[no-any-return]
 
 
 def _parts(of_tokens: Int[np.ndarray, "batch token"]) -> Float[np.ndarray, "batch 1 token"]:

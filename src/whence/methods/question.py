@@ -309,7 +309,8 @@ class Question:
                 logits = self.model.resume(layer, hidden, inputs)
                 outputs = self.selection.rows(rows[chunk]).outputs(logits, inputs.mask)[:, :count]
             for which, (gradients,) in self._gradients_of_outputs(outputs, [hidden]):
-                yield chunk, which, torch.nn.functional.pad(gradients, (0, 0, 0, length - gradients.shape[2]))
+                missing = length - gradients.shape[2]
+                yield chunk, which, torch.nn.functional.pad(gradients, (0, 0, 0, missing)) if missing else gradients
         passes = self._passes(numbers)
         self.forwards += passes
         self.backwards += count * passes

@@ -243,7 +243,7 @@ class Inputs:
         `numbers` are the same rows, for who knows them: to ask a GPU is to wait until it has done all that it was told.
         """
         numbers = rows.tolist() if numbers is None else numbers
-        picked = tuple(self.encodings[row] for row in numbers)
+        picked = tuple(map(self.encodings.__getitem__, numbers))
         length = max(len(self.encodings[row]) for row in set(numbers))
         return Inputs(
             picked,
