@@ -16,6 +16,7 @@ from whence.methods.occlusion import masked_outputs
 from whence.methods.options import at_least
 from whence.methods.players import Players, players_of
 from whence.methods.question import Method, Question, Scores, of_outputs
+from whence.models.token_sets import distinct_sets
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -132,7 +133,7 @@ def sampled(orders: Int[np.ndarray, "sample player"]) -> tuple[Bool[np.ndarray, 
     # set k of an order: its first k players
     present = np.argsort(orders, axis=1)[:, None, :] < np.arange(players + 1)[None, :, None]
     present = present.reshape(-1, players)
-    _, first, index = np.unique(np.packbits(present, axis=1), axis=0, return_index=True, return_inverse=True)
+    first, index = distinct_sets(present)
     index = index.reshape(samples, -1)
 
     def solve(values: Float[np.ndarray, "set output"]) -> tuple[np.ndarray, np.ndarray]:
