@@ -19,7 +19,7 @@ from whence.engine.play import hiding_game, revealing_game
 from whence.learned.diffmask.erasure import smallest_kept_sets
 from whence.methods.state_statistics import StateStatistics
 from whence.models import batching
-from whence.models.batching import batches, micro_batches, reads_padding, tokens_that_fit
+from whence.models.batching import batches, consecutive, micro_batches, reads_padding, tokens_that_fit
 from whence.models.hiding import Hide
 from whence.scoreboard.evaluate import evaluate
 
@@ -97,10 +97,25 @@ def test_a_gpu_is_waited_for_once_a_call_and_not_once_a_forward(method: str) -> 
     assert waits[1] == waits[0]
 
 
+@pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "occlusion", "leave_one_out"])
+def test_a_gpu_is_waited_for_as_often_for_many_texts_as_for_two(method: str) -> None:
+    model, texts = tiny_models.tiny("bert"), texts_of_many_lengths()
+    options = {"steps": 5} if method == "integrated_gradients" else {}
+    whence.explain(model, texts, method, **options)  # what is looked at the first time is known then
+    waits = []
+    for some in (texts[:2], texts):
+        with Waits() as found:
+            whence.explain(model, some, method, batch_tokens=4_096, **options)
+        waits.append(found.counted)
+    assert waits[0] == waits[1]
+
+
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 40)), st.integers(1, 200), st.booleans())
 def test_micro_batches_lose_nothing_and_keep_order(lengths: list[int], budget: int, equal: bool) -> None:
     found = list(micro_batches(iter(range(len(lengths))), lengths.__getitem__, budget, equal=equal))
+    slices = consecutive(np.array(lengths, dtype=int), budget, equal=equal)
+    assert found == [list(range(len(lengths)))[some] for some in slices], "the same where lengths are known"
     assert [index for batch in found for index in batch] == list(range(len(lengths)))
     for batch in found:
         sizes = [lengths[index] for index in batch]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from tiny_models import tiny
 
 import whence
 from whence.models.players import player_of_each_token
+from whence.models.token_sets import distinct_sets
 
 TEXT, PAIR = "a playful film, unhappily", "who made it"  # [CLS] a play ##ful film , un ##happi ##ly [SEP] who made it
 
@@ -47,3 +49,16 @@ def test_spans_that_are_none_are_refused(units: Any, bert: whence.LayeredModel) 
 def test_an_unknown_unit_is_refused(bert: whence.LayeredModel) -> None:
     with pytest.raises(whence.UnknownNameError, match="unknown unit 'wrod'"):
         player_of_each_token(bert.encode(TEXT), "wrod")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (4, 0), (0, 0), (1, 1), (40, 3), (60, 20), (30, 130)])
+def test_distinct_sets_are_those_that_numpy_finds(shape: tuple[int, int]) -> None:
+    sets = np.random.default_rng(0).random(shape) < 0.5
+    sets[shape[0] // 2 :] = sets[: shape[0] - shape[0] // 2]
+    first, which = distinct_sets(sets)
+    packed = np.packbits(sets, axis=1)
+    if packed.size:
+        _, of_numpy, back = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        assert (first == of_numpy).all()
+        assert (which == back.reshape(-1)).all()
+    assert (sets[first][which] == sets).all()

@@ -16,6 +16,7 @@ from whence.metrics.curves import By, kept_sets, orders
 from whence.models.hiding import Hiding
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel
+from whence.models.token_sets import distinct_sets
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int, Real
@@ -136,13 +137,12 @@ class _Asked:
         known: dict[bytes, tuple[float, float, float]],
     ) -> _Asked:
         words = may_go(encoding)
-        packed = np.packbits(sets, axis=1)
-        distinct, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-        names = [row.tobytes() for row in distinct]
+        first, which = distinct_sets(sets)
+        names = [row.tobytes() for row in np.packbits(sets[first], axis=1)]
         new = [number for number, name in enumerate(names) if name not in known]
         keep = np.repeat(~words[None], len(new), axis=0)
         keep[:, words] = sets[first[new]]
-        return cls(index, encoding, keep, [names[number] for number in new], names, which.reshape(-1), known)
+        return cls(index, encoding, keep, [names[number] for number in new], names, which, known)
 
     @property
     def answered(self) -> bool:

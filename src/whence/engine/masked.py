@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from whence.errors import NonFiniteError
-from whence.models.batching import micro_batches, reads_padding
+from whence.models.batching import consecutive, reads_padding
 from whence.models.deletion import Deletion
 from whence.models.hiding import Hiding, stand_in_word
 from whence.models.inputs import Encoding, Inputs
@@ -94,9 +94,9 @@ class MaskedTexts:
             yield batch.numpy(), logits
 
     def _batches(self, lengths: Int[np.ndarray, " row"]) -> list[Int[np.ndarray, " _some"]]:
-        order, sizes = np.argsort(lengths, kind="stable").tolist(), lengths.tolist()
-        some = micro_batches(order, sizes.__getitem__, self._batch_tokens, equal=self._equal_lengths)
-        return [np.array(batch) for batch in some]
+        order = np.argsort(lengths, kind="stable")
+        batches = consecutive(lengths[order], self._batch_tokens, equal=self._equal_lengths)
+        return [order[batch] for batch in batches]
 
     def _logits(self, inputs: Inputs, keep: Bool[Tensor, "row token"]) -> Float[Tensor, "row *token label"]:
         if self._first is not None and bool(keep[:, 0].all()):

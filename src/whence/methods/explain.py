@@ -317,7 +317,8 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     said = predictions(model.reading, states.logits, inputs.mask, encodings)
     targets = selection.records(question.value.detach())
     forwards, backwards = question.forwards.tolist(), question.backwards.tolist()
-    total = sum(len(encoding) for encoding in encodings)
+    lengths = inputs.lengths
+    total = sum(lengths)
     layers = model.layer_names(plan.layers)
     warnings = _warnings(layers, encodings, values, missing, reads_padding(model, encodings))
     return [
@@ -326,7 +327,7 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
             pair=encoding.pair,
             tokens=encoding.tokens,
             layers=layers,
-            scores=_frozen(values[row, :, : len(encoding)]),
+            scores=_frozen(values[row, :, :length]),
             meaning=scores.meaning or plan.meaning,
             prediction=said[row],
             target=targets[row],
@@ -334,8 +335,8 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
             options=plan.recorded,
             model=model.record,
             seed=plan.seed,
-            cost=Cost(forwards[row], backwards[row], seconds * len(encoding) / total),
-            standard_errors=None if errors is None else _frozen(errors[row, :, : len(encoding)]),
+            cost=Cost(forwards[row], backwards[row], seconds * length / total),
+            standard_errors=None if errors is None else _frozen(errors[row, :, :length]),
             completeness_errors=None if missing is None else tuple(missing[row].tolist()),
             whence_version=plan.whence_version,
             warnings=(*(() if scores.warnings is None else scores.warnings[row]), *warnings[row]),
@@ -345,7 +346,7 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
             ),
             outputs=_outputs(question, row, told[row]) if selection.each else None,
         )
-        for row, encoding in enumerate(encodings)
+        for row, (encoding, length) in enumerate(zip(encodings, lengths, strict=True))
     ]
 
 

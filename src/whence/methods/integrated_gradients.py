@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -13,6 +14,7 @@ from whence.methods.baselines import Baseline, BaselineStates, removable
 from whence.methods.options import at_least
 from whence.methods.quadrature import Rule, points_and_weights
 from whence.methods.question import INCOMPLETE, Method, Question, Scores, of_outputs
+from whence.models.inputs import moved
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -69,21 +71,25 @@ def integrated_gradients(
 
 @dataclass(frozen=True)
 class _Path:
-    """The straight way of each text's states at a layer from the baseline, and the difference it makes."""
+    """The straight way of each text's states at a layer from the baseline, and the outputs where it starts."""
 
     question: Question
     layer: Layer
     start: Float[Tensor, "batch token hidden"]
     end: Float[Tensor, "batch token hidden"]
-    difference: Float[Tensor, "batch output"]
+    nothing: Float[Tensor, "batch output"]
 
     @classmethod
     def at(cls, question: Question, layer: Layer, baselines: BaselineStates, special: bool | None) -> _Path:
         end = question.states.at(layer).detach()
         start = torch.where(removable(question, layer, special)[..., None], baselines.at(layer), end)
-        texts = torch.arange(len(end), device=end.device)
-        nothing = question.output_values(layer, texts, lambda chunk: start[chunk])
-        return cls(question, layer, start, end, (question.outputs.detach() - nothing).double().cpu())
+        nothing = question.output_values(layer, torch.arange(len(end)), lambda chunk: start[chunk])
+        return cls(question, layer, start, end, nothing)
+
+    @cached_property
+    def difference(self) -> Float[Tensor, "batch output"]:
+        """What the whole way makes of the outputs: looked at once a GPU has been told all else there is to do."""
+        return (self.question.outputs.detach() - self.nothing).double().cpu()
 
     def products(
         self, texts: Int[Tensor, " part"], points: Float[Tensor, "part point"]
@@ -93,8 +99,9 @@ class _Path:
         Points are rounded to the model's numbers only as parts of states: in bfloat16 those near 1 would all be 1.
         """
         device, exact = self.end.device, torch.promote_types(self.end.dtype, torch.float32)
-        rows = texts.to(device).repeat_interleave(points.shape[1])
-        shares = points.flatten().to(device, exact)
+        of_points = texts.repeat_interleave(points.shape[1])
+        rows = moved(of_points.numpy(), device)
+        shares = moved(points.flatten().to(exact).numpy(), device)
         start, way = self.start.to(exact), self.end.to(exact) - self.start.to(exact)
 
         def on_the_way(chunk: slice) -> Float[Tensor, "row token hidden"]:
@@ -102,7 +109,7 @@ class _Path:
 
         shape = (len(rows), self.question.outputs.shape[1], self.end.shape[1])
         found = torch.zeros(shape, dtype=torch.float64, device=device)
-        for chunk, which, gradients in self.question.output_gradients(self.layer, rows, on_the_way):
+        for chunk, which, gradients in self.question.output_gradients(self.layer, of_points, on_the_way):
             products = (way[rows[chunk]] * gradients.to(exact)).sum(dim=-1)
             found[chunk, which] = products.double().transpose(0, 1)
         return found.cpu().view(*points.shape, *shape[1:])

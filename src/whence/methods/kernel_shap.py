@@ -42,7 +42,7 @@ def kernel_shap(
             for own, (present, _) in zip(of_layer, drawn, strict=True)
         ]
         counts = [len(mask) for mask in keep]
-        rows = torch.arange(len(of_layer)).repeat_interleave(torch.tensor(counts)).to(question.inputs.ids.device)
+        rows = torch.arange(len(of_layer)).repeat_interleave(torch.tensor(counts))
         values = torch.split(masked_outputs(question, layer, rows, torch.cat(keep), baselines).cpu().double(), counts)
         found = []
         for row, (own, (present, weights)) in enumerate(zip(of_layer, drawn, strict=True)):

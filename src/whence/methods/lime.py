@@ -67,7 +67,7 @@ def lime(
             for row, own in enumerate(players)
         ]
         keep = [own.keep(present) for own, present in zip(players, drawn, strict=True)]
-        rows = torch.arange(len(players)).repeat_interleave(samples).to(question.inputs.ids.device)
+        rows = torch.arange(len(players)).repeat_interleave(samples)
         values = torch.split(masked_outputs(question, layer, rows, torch.cat(keep), baselines).cpu(), samples)
         found = []
         for row, own in enumerate(players):

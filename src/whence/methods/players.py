@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,9 +24,14 @@ class Players:
 
     of_token: Int[Tensor, " token"]
 
-    @property
+    @cached_property
     def count(self) -> int:
         return int(self.of_token.max()) + 1
+
+    @cached_property
+    def _sizes(self) -> Int[Tensor, " player"]:
+        """How many tokens each has."""
+        return torch.bincount(self.of_token[self.of_token >= 0], minlength=self.count)
 
     def keep(self, present: Bool[Tensor, "set player"]) -> Bool[Tensor, "set token"]:
         """The tokens that are there when these players are."""
@@ -33,15 +39,14 @@ class Players:
 
     def spread(self, scores: Float[Tensor, "*output player"]) -> Float[Tensor, "*output token"]:
         """The players' scores as scores of tokens, each an equal share of its player's."""
-        sizes = torch.bincount(self.of_token[self.of_token >= 0], minlength=self.count)
-        return torch.cat([scores / sizes, torch.zeros_like(scores[..., :1])], dim=-1)[..., self.of_token]
+        return torch.cat([scores / self._sizes, torch.zeros_like(scores[..., :1])], dim=-1)[..., self.of_token]
 
 
 def players_of(question: Question, layer: Layer, special: bool | None) -> list[Players]:
     """The players of each text at a layer; special tokens that may be taken away go one by one, whatever the units."""
     may_go = removable(question, layer, special).cpu()
     if question.units == "token":
-        return [Players(torch.where(row, row.cumsum(dim=0) - 1, -1)) for row in may_go]
+        return [Players(of_token) for of_token in torch.where(may_go, may_go.cumsum(dim=1) - 1, -1)]
     found = []
     for row, encoding in zip(may_go, question.inputs.encodings, strict=True):
         units = player_of_each_token(encoding, question.units)

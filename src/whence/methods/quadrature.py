@@ -5,6 +5,7 @@ Points and weights are in double precision; the weights of each rule add up to o
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -18,6 +19,7 @@ Rule = Literal["fejer", "gauss_legendre", "left", "right", "middle", "trapezoid"
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 
+@cache  # batch after batch asks for the same
 def points_and_weights(rule: Rule, steps: int) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, " point"]]:
     """The rule of that name with `steps` points."""
     even = np.full(steps, 1 / steps)

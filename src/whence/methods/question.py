@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from whence.errors import NonFiniteError, UsageError
 from whence.explanation import Layer, Meaning, Scale
 from whence.methods.gradient_check import check_gradient, is_checked
-from whence.models.batching import computed_again, micro_batches, reads_padding
-from whence.models.inputs import Inputs
+from whence.models.batching import computed_again, consecutive, reads_padding
+from whence.models.inputs import Inputs, moved
 from whence.models.layered import LayeredModel, Layers, States
 from whence.selection import Selection
 from whence.tasks.reading import check_output
@@ -274,7 +274,7 @@ class Question:
     def output_values(self, layer: Layer, rows: Int[Tensor, " row"], build: Build) -> Float[Tensor, "row output"]:
         """The same for every output; one pass tells all of them."""
         found = []
-        numbers = rows.tolist()
+        numbers, rows = self._here_and_there(rows)
         with torch.inference_mode():
             for chunk, inputs in self._micro_batches(rows, numbers):
                 hidden = build(chunk)[:, : inputs.ids.shape[1]]
@@ -282,6 +282,10 @@ class Question:
                 found.append(self.selection.rows(rows[chunk]).outputs(logits, inputs.mask))
         self.forwards += self._passes(numbers)
         return torch.cat(found) if found else torch.zeros(0, self.outputs.shape[1], device=rows.device)
+
+    def _here_and_there(self, rows: Int[Tensor, " row"]) -> tuple[list[int], Int[Tensor, " row"]]:
+        """Rows as numbers in memory, and where the model is; best given in memory, else a GPU is waited for."""
+        return rows.tolist(), rows if rows.device == self.value.device else moved(rows.numpy(), self.value.device)
 
     def gradients(
         self, layer: Layer, rows: Int[Tensor, " row"], build: Build
@@ -296,7 +300,8 @@ class Question:
     ) -> Iterator[tuple[slice, slice, Float[Tensor, "some row token hidden"]]]:
         """The gradients of all outputs (or of the first ones) at the changed h_layer: a slice of rows, of outputs."""
         self.check_gradient(layer)
-        length, numbers = self.inputs.ids.shape[1], rows.tolist()
+        length = self.inputs.ids.shape[1]
+        numbers, rows = self._here_and_there(rows)
         count = len(range(self.outputs.shape[1])[:only])
         for chunk, inputs in self._micro_batches(rows, numbers):
             with torch.enable_grad(), computed_again(self.model, inputs, self.kept_tokens or self.batch_tokens):
@@ -304,9 +309,11 @@ class Question:
                 logits = self.model.resume(layer, hidden, inputs)
                 outputs = self.selection.rows(rows[chunk]).outputs(logits, inputs.mask)[:, :count]
             for which, (gradients,) in self._gradients_of_outputs(outputs, [hidden]):
-                yield chunk, which, torch.nn.functional.pad(gradients, (0, 0, 0, length - gradients.shape[2]))
-        self.forwards += self._passes(numbers)
-        self.backwards += count * self._passes(numbers)
+                missing = length - gradients.shape[2]
+                yield chunk, which, torch.nn.functional.pad(gradients, (0, 0, 0, missing)) if missing else gradients
+        passes = self._passes(numbers)
+        self.forwards += passes
+        self.backwards += count * passes
 
     def backpropagate(self, layer: Layer, rows: Int[Tensor, " row"], build: Build, loss: Loss) -> None:
         """Add up, in the leaves that `build` uses, the gradients of a loss of the whole output when h_layer is changed.
@@ -364,16 +371,14 @@ class Question:
 
     def _passes(self, numbers: Sequence[int]) -> Int[Tensor, " batch"]:
         """How often each text is among the rows."""
-        return torch.bincount(torch.tensor(numbers, dtype=torch.long), minlength=len(self.inputs))
+        return torch.from_numpy(np.bincount(numbers, minlength=len(self.inputs)))
 
     def _micro_batches(self, rows: Int[Tensor, " row"], numbers: Sequence[int]) -> Iterator[tuple[slice, Inputs]]:
         """Consecutive rows, as many at a time as the token budget allows; `numbers` are the same, here."""
         self.check_finite()
-        texts = [len(encoding) for encoding in self.inputs.encodings]
-        lengths = [texts[row] for row in numbers]
+        lengths = np.array(self.inputs.lengths)[numbers]
         equal = reads_padding(self.model, self.inputs.encodings)
-        for batch in micro_batches(range(len(lengths)), lengths.__getitem__, self.batch_tokens, equal=equal):
-            chunk = slice(batch[0], batch[-1] + 1)
+        for chunk in consecutive(lengths, self.batch_tokens, equal=equal):
             yield chunk, self.inputs.rows(rows[chunk], numbers[chunk])
 
 

@@ -16,6 +16,7 @@ from whence.methods.occlusion import masked_outputs
 from whence.methods.options import at_least
 from whence.methods.players import Players, players_of
 from whence.methods.question import Method, Question, Scores, of_outputs
+from whence.models.token_sets import distinct_sets
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -99,7 +100,7 @@ def _at_layer(
         sets.append(own.keep(torch.from_numpy(present)))
         solves.append(solve)
         counts.append(len(present))
-    texts = torch.arange(len(players)).repeat_interleave(torch.tensor(counts)).to(question.inputs.ids.device)
+    texts = torch.arange(len(players)).repeat_interleave(torch.tensor(counts))
     asked = masked_outputs(question, layer, texts, torch.cat(sets), baselines)
     values = torch.split(asked.double().cpu(), counts)
     answers = [solve(each.numpy()) for solve, each in zip(solves, values, strict=True)]
@@ -132,7 +133,7 @@ def sampled(orders: Int[np.ndarray, "sample player"]) -> tuple[Bool[np.ndarray, 
     # set k of an order: its first k players
     present = np.argsort(orders, axis=1)[:, None, :] < np.arange(players + 1)[None, :, None]
     present = present.reshape(-1, players)
-    _, first, index = np.unique(np.packbits(present, axis=1), axis=0, return_index=True, return_inverse=True)
+    first, index = distinct_sets(present)
     index = index.reshape(samples, -1)
 
     def solve(values: Float[np.ndarray, "set output"]) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -242,7 +243,7 @@ class Inputs:
         `numbers` are the same rows, for who knows them: to ask a GPU is to wait until it has done all that it was told.
         """
         numbers = rows.tolist() if numbers is None else numbers
-        picked = tuple(self.encodings[row] for row in numbers)
+        picked = tuple(map(self.encodings.__getitem__, numbers))
         length = max(len(self.encodings[row]) for row in set(numbers))
         return Inputs(
             picked,
@@ -284,12 +285,12 @@ def collate(
         used = {number for encoding in encodings for number in encoding.columns.ids}
         padding = next(number for number in range(len(used) + 1) if number not in used)
     lengths = [len(encoding) for encoding in encodings]
-    longest = max(lengths)
-    missing = [longest - length for length in lengths]
+    real = np.arange(max(lengths)) < np.array(lengths)[:, None]
 
     def padded(rows: Iterable[Iterable[int]], filler: int | bool) -> np.ndarray:
-        whole = [[*row, *[filler] * more] for row, more in zip(rows, missing, strict=True)]
-        return np.array(whole, dtype=bool if isinstance(filler, bool) else np.int64)  # torch reads lists more slowly
+        whole = np.full(real.shape, filler, dtype=bool if isinstance(filler, bool) else np.int64)
+        whole[real] = np.fromiter(chain.from_iterable(rows), whole.dtype)  # torch reads lists more slowly
+        return whole
 
     features = {name: padded((encoding.features[name] for encoding in encodings), 0) for name in encodings[0].features}
     tables = Tables(
@@ -301,7 +302,7 @@ def collate(
     inputs = Inputs(
         tuple(encodings),
         moved(tables.ids, device),
-        moved(np.arange(longest) < np.array(lengths)[:, None], device),
+        moved(real, device),
         moved(tables.special, device),
         {name: moved(table, device) for name, table in features.items()},
         None if read_at is None else torch.tensor(read_at, device=device),

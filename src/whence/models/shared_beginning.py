@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 
-from whence.models.batching import differ, micro_batches
-from whence.models.inputs import Inputs, KeysAndValues
+from whence.models.batching import consecutive, differ
+from whence.models.inputs import Inputs, KeysAndValues, moved
 from whence.models.layered import LayeredModel
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class SharedBeginnings:
     ) -> None:
         self._model, self._inputs, self._batch_tokens = model, inputs, batch_tokens
         self._equal_lengths, self._share = equal_lengths, share
-        ends = np.array([len(encoding) - 1 for encoding in inputs.encodings])
+        ends = np.array(inputs.lengths) - 1
         self._first_read = ends if inputs.first_read is None else inputs.first_read.cpu().numpy()
         self.passes = torch.zeros(len(inputs), dtype=torch.long)
 
@@ -90,13 +90,13 @@ class SharedBeginnings:
         return texts if texts and continues(self._model, self._inputs) else []
 
     def _texts(self, rows: Int[np.ndarray, " _some"]) -> Inputs:
-        return self._inputs.rows(torch.from_numpy(rows).to(self._model.device), rows.tolist())
+        return self._inputs.rows(moved(rows, self._model.device), rows.tolist())
 
     def _batches(self, sizes: Int[np.ndarray, " row"]) -> Iterator[Int[np.ndarray, " _batch"]]:
         """Rows of similar size, by their index, the smallest first."""
-        order, numbers = sizes.argsort(kind="stable").tolist(), sizes.tolist()
-        batches = micro_batches(order, numbers.__getitem__, self._batch_tokens, equal=self._equal_lengths)
-        return (np.array(batch) for batch in batches)
+        order = sizes.argsort(kind="stable")
+        batches = consecutive(sizes[order], self._batch_tokens, equal=self._equal_lengths)
+        return (order[batch] for batch in batches)
 
 
 def kept_at_first(keep: Bool[np.ndarray, "row token"]) -> Int[np.ndarray, " row"]:

@@ -262,8 +262,11 @@ def likeliest_each(labels: Labels, log_probabilities: Float[Tensor, "batch label
     """The same for each text of a batch."""
     top = log_probabilities.exp().topk(min(SHOWN, log_probabilities.shape[1]))
     found = []
+    known: dict[tuple[int, ...], list[str]] = {}  # few labels come in few orders
     for indices, chances in zip(top.indices.tolist(), top.values.tolist(), strict=True):
-        names = [labels.name(index) for index in indices]
+        names = known.get(order := tuple(indices))
+        if names is None:
+            names = known[order] = [labels.name(index) for index in indices]
         found.append(Prediction(names[0], indices[0], chances[0], dict(zip(names, chances, strict=True))))
     return found
 
