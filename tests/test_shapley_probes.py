@@ -25,6 +25,7 @@ from tiny_models import TEXTS, tiny
 
 import whence
 from whence.embedded import hard_reviews, reviews, shapley_folder
+from whence.explanation import Scale
 from whence.learned import checkpoint, training
 from whence.learned.shapley.calibration import Checked, calibrated, error_scale
 from whence.learned.shapley.coalitions import coalitions
@@ -261,7 +262,7 @@ def test_the_second_part_is_that_of_the_relevance_it_was_taught(
     by_heart: dict[str, Any] = {"steps": 250, "learning_rate": 1e-2, "warm_up": 10, "held_still": 30.0, "width": 64}
     probes = quick_shares(model, TEXTS * 4, **by_heart, held_out=TEXTS, **changes)
     assert probes.shares.relevance == taught
-    scale = "log_probability" if head == "causal_lm" and taught == "attn_lrp" else "logit"
+    scale: Scale = "log_probability" if head == "causal_lm" and taught == "attn_lrp" else "logit"
     learnt = probes.explain(model, TEXTS, part="relevance")
     near = {
         method: np.mean([_alike(*pair) for pair in zip(learnt, teachers, strict=True)])

@@ -13,6 +13,7 @@ from verdict import Asks, Claim, Here
 
 SPARSE, DENSE = "sparsemax", "softmax"
 WITHOUT = "one seed, bases trained anew"
+Quantity = Callable[[Results, tuple[str, str, str], str], list[float]]  # of a cell, by seed
 
 
 @dataclass(frozen=True)
@@ -28,25 +29,11 @@ def claims(results: Results, data: Sequence[str], *, uniform: bool = True) -> li
     """All claims; without the cells of uniform attention if asked for."""
 
     def judged(words: str, asks: Asks, found: Sequence[Cell], note: str = "", without: str = "not measured") -> Claim:
-        cells = [cell for cell in found if cell.here and (uniform or not cell.uniform)]
-        if not cells:
-            return Claim(words, None, None, None, why_not=without)
-        if len(cells) == 1:
-            return Claim(words, None, None, None, why_not="one cell, without an interval")
-        side = 1 if asks == "> 0" else -1
-        seeds = [side * each > 0 for cell in cells for each in cell.here]
-        counted = f"{sum(seeds)} of {len(seeds)} by seed{note}"
-        number = over([float(np.mean(cell.here)) for cell in cells])
-        theirs = float(np.mean([cell.paper for cell in cells]))
-        if round(side * theirs, 2) <= 0:
-            return Claim(words, None, None, None, why_not="the paper's own mean has another sign in these cells")
-        seeds_of_cells = _from_to({len(cell.here) for cell in cells})
-        here = Here(number, len(cells), seeds_of_cells, "test", of="cells", note=counted)
-        return Claim(words, theirs, asks, here)
+        return _judged(words, asks, [cell for cell in found if uniform or not cell.uniform], note, without)
 
     return [
-        judged("Figure 1: τ with gradients, states − inputs", "> 0", _levels(results, data, "g")),
-        judged("Figure 4: leave-one-out", "> 0", _levels(results, data, "D")),
+        judged("Figure 1: τ with gradients, states − inputs", "> 0", _levels(results, data, "g", _taus)),
+        judged("Figure 4: leave-one-out", "> 0", _levels(results, data, "D", _taus)),
         judged("τ at states, sparsemax − softmax", "> 0", _sparser(results, data, ("g_h",), _taus)),
         judged("the same, share of what ties leave", "> 0", _sparser(results, data, ("g_h",), _shares)),
         judged("Figure 3: τ with inputs, sparsemax − softmax", "< 0", _sparser(results, data, ("g_x", "D_x"), _taus)),
@@ -60,6 +47,35 @@ def claims(results: Results, data: Sequence[str], *, uniform: bool = True) -> li
             WITHOUT,
         ),
     ]
+
+
+def as_shares(results: Results, data: Sequence[str]) -> list[Claim]:
+    """The claims on τ once more, each τ as the share of what ties leave open."""
+    states, inputs = _sparser(results, data, ("g_h",), _shares), _sparser(results, data, ("g_x", "D_x"), _shares)
+    return [
+        _judged("Figure 1: gradients, states − inputs", "> 0", _levels(results, data, "g", _shares)),
+        _judged("Figure 4: leave-one-out, states − inputs", "> 0", _levels(results, data, "D", _shares)),
+        _judged("gradients at states, sparsemax − softmax", "> 0", states),
+        _judged("Figure 3: inputs, sparsemax − softmax", "< 0", inputs),
+    ]
+
+
+def _judged(words: str, asks: Asks, found: Sequence[Cell], note: str = "", without: str = "not measured") -> Claim:
+    """A claim on the mean of some cells."""
+    cells = [cell for cell in found if cell.here]
+    if not cells:
+        return Claim(words, None, None, None, why_not=without)
+    if len(cells) == 1:
+        return Claim(words, None, None, None, why_not="one cell, without an interval")
+    side = 1 if asks == "> 0" else -1
+    seeds = [side * each > 0 for cell in cells for each in cell.here]
+    counted = f"{sum(seeds)} of {len(seeds)} by seed{note}"
+    number = over([float(np.mean(cell.here)) for cell in cells])
+    theirs = float(np.mean([cell.paper for cell in cells]))
+    if round(side * theirs, 2) <= 0:
+        return Claim(words, None, None, None, why_not="the paper's own mean has another sign in these cells")
+    here = Here(number, len(cells), _from_to({len(cell.here) for cell in cells}), "test", of="cells", note=counted)
+    return Claim(words, theirs, asks, here)
 
 
 def _from_to(numbers: set[int]) -> str:
@@ -92,12 +108,12 @@ def is_uniform(results: Results, *cell: str) -> bool:
     return bool(found) and found["mean"] >= UNIFORM
 
 
-def _levels(results: Results, data: Sequence[str], kind: str) -> list[Cell]:
-    """τ with the importance of states less that of inputs."""
+def _levels(results: Results, data: Sequence[str], kind: str, of: Quantity) -> list[Cell]:
+    """τ with the importance of states, or the share of it that ties leave, less that of inputs."""
     cells = []
     for name in data:
         for encoder, projection in PAIRS:
-            states, inputs = (_taus(results, (name, encoder, projection), f"{kind}_{of}") for of in "hx")
+            states, inputs = (of(results, (name, encoder, projection), f"{kind}_{level}") for level in "hx")
             there = paper.TABLE_6[encoder, projection][name]
             gap = there[f"{kind}_h"][0] - there[f"{kind}_x"][0]
             cells.append(Cell(_less(states, inputs), gap, is_uniform(results, name, encoder, projection)))
@@ -108,7 +124,7 @@ def _sparser(
     results: Results,
     data: Sequence[str],
     measures: Sequence[str],
-    of: Callable[[Results, tuple[str, str, str], str], list[float]],
+    of: Quantity,
 ) -> list[Cell]:
     """A quantity with sparsemax less the same with softmax, seed by seed."""
     return [

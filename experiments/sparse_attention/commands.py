@@ -40,12 +40,11 @@ def runs(results: dict[str, Any], data: Sequence[str]) -> list[str]:
         groups = [each for each in results["classifiers"] if each["data"] == name]
         trained = [each for each in groups if (each["control"], each["vectors"]) == ("none", "trained")]
         compared = [each for each in trained if each["projection"] in ("softmax", "sparsemax")]
-        first, swept = compared[0], [each for each in trained if each not in compared]
-        seeds_of = {"1 3 6": first["seeds"], "2": swept[0]["seeds"] if swept else first["seeds"]}
-        asked = seeds_of if seeds_of["1 3 6"] != seeds_of["2"] else {"1 3 6 2": first["seeds"]}
-        for tables, seeds in asked.items():
-            common = [f"--data {name}", f"--seeds {_all(seeds)}", *_sizes(first)]
-            lines.append(f"{HERE}/run.py --table {tables} {' '.join(common)} --work {_work(first.get('run'))}")
+        first, swept = compared[0], [each for each in trained if each not in compared] or compared[:1]
+        alike = all(first.get(each) == swept[0].get(each) for each in ("seeds", "run"))
+        for tables, group in {"1 3 6 2": first}.items() if alike else {"1 3 6": first, "2": swept[0]}.items():
+            common = [f"--data {name}", f"--seeds {_all(group['seeds'])}", *_sizes(first)]
+            lines.append(f"{HERE}/run.py --table {tables} {' '.join(common)} --work {_work(group.get('run'))}")
         controls = [each for each in groups if each["control"] != "none" or each["vectors"] != "trained"]
         if controls:
             common = [f"--data {name}", f"--seeds {_all(controls[0]['seeds'])}", *_measured(first)]

@@ -23,7 +23,12 @@ def beside(before: dict[str, Any], later: dict[str, Any], run: str) -> dict[str,
     kept = [search for search in before["adversaries"] if _attacked(search) not in searched]
     added = [{**search, "run": run} for search in later["adversaries"] if _attacked(search) in searched]
     sizes = Counter(group["data"] for group in taken for _ in group["seeds"])
-    about = {"vectors": later["vectors"], "hardware": later["hardware"], "classifiers": dict(sizes)}
+    about = {
+        "vectors": later["vectors"],
+        "hardware": later["hardware"],
+        "classifiers": dict(sizes),
+        "bases": [_rates(group) for group in later["classifiers"] if _is_base(group, searched)],
+    }
     return {
         **before,
         "classifiers": list((groups | {_setting(group): group for group in taken}).values()),
@@ -38,6 +43,18 @@ def _setting(group: dict[str, Any]) -> tuple[str, ...]:
 
 def _attacked(search: dict[str, Any]) -> tuple[str, str]:
     return (search["job"]["data"], search["job"]["encoder"])
+
+
+def _is_base(group: dict[str, Any], searched: set[tuple[str, str]]) -> bool:
+    return (group["data"], group["encoder"]) in searched and _setting(group)[2:] == ("softmax", "trained", "none")
+
+
+def _rates(base: dict[str, Any]) -> dict[str, Any]:
+    """How the bases of a set and encoder were trained, which need not be told by the classifiers that are kept."""
+    trained = base["training"][0]
+    return {name: base[name] for name in ("data", "encoder", "seeds", "accuracy")} | {
+        name: trained[name] for name in ("learning_rate", "attention_speed")
+    }
 
 
 def _whole(searches: list[dict[str, Any]]) -> set[tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parents[1]))  # where page_writing, verdict and intervals are
 
 import paper
-from claims import claims, summary
+from claims import as_shares, claims, summary
 from commands import after, before, runs
 from contradictions import contradictions
 from figures import FIGURES, draw
@@ -115,6 +115,11 @@ attention and measure vanish on the same words and are otherwise ordered at rand
 The table of the first page once more, without the cells marked †, n as in its rows.
 
 {chr(10).join(claims_table(claims(results, data, uniform=False)))}
+
+The claims on τ, each τ as the share of what ties leave open, (τ − ties) / (1 − ties), by seed; the paper's numbers are
+its τ, of which it gives no ties.
+
+{chr(10).join(claims_table(as_shares(results, data)))}
 
 ## Sets, word vectors, learning rates
 
@@ -241,9 +246,12 @@ def _adversaries(results: Results, data: Sequence[str]) -> str:
     """How far Table 5 can be believed."""
     searches = [search for search in results["adversaries"] if search["job"]["data"] in data]
     ends = [chosen_adversary(search) for search in searches]
-    cut = sum(each["n_epochs"] == each["settings"]["max_epochs"] for each in ends)
+    tried = [each["test"] for search in searches for each in search["adversaries"]]
+    cut, cut_of_all = (sum(each["n_epochs"] == each["settings"]["max_epochs"] for each in of) for of in (ends, tried))
+    patience = sorted({each["settings"]["patience"] for each in tried})
     stopped = (
-        f"{cut} of the {len(ends)} adversaries shown were stopped by the limit of epochs, the others by their loss."
+        f"{cut} of the {len(ends)} adversaries shown, and {cut_of_all} of all {len(tried)} that were trained, were "
+        f"stopped by the limit of epochs, the others after {_or(patience)} epochs without a lower loss."
     )
     cells = [(name, encoder, kind) for name in data for encoder in paper.ENCODERS for kind in ("frozen", "unfrozen")]
     poor = [cell for cell in cells if not sound_searches(results, *cell)]
@@ -270,9 +278,23 @@ def _later_runs(results: Results) -> str:
         lines.append(
             f"The run “{run}” was made later, on {', '.join(where)}, with {_their_vectors(about['vectors'], results)}. "
             f"Its adversaries are in Table 5; of its classifiers those that have more seeds than the "
-            f"first run's stand in place of them: {taken}."
+            f"first run's stand in place of them: {taken}.{_bases(about.get('bases', []))}"
         )
     return "".join(f"\n\n{line}" for line in lines)
+
+
+def _bases(bases: Sequence[dict[str, Any]]) -> str:
+    """How the classifiers were trained that its adversaries imitate."""
+    said = [
+        f"{NAMES[each['data']]} {NAMES[each['encoder']]} {each['learning_rate']:g} and ×{each['attention_speed']:g} "
+        f"(accuracy {', '.join(f'{right:.3f}' for right in each['accuracy'])})"
+        for each in bases
+    ]
+    return f" Learning rates of the bases, chosen in that run, and seed by seed: {'; '.join(said)}." if said else ""
+
+
+def _or(numbers: Sequence[int]) -> str:
+    return " or ".join(map(str, numbers))
 
 
 def _their_vectors(vectors: dict[str, Any] | None, results: Results) -> str:
@@ -342,7 +364,7 @@ def _epochs(results: Results, limit: str) -> str:
     found: dict[str, set[int]] = {}
     for group in results["classifiers"]:
         found.setdefault(group["data"], set()).update(each[limit] for each in group["training"] if each)
-    said = {name: " or ".join(map(str, sorted(numbers))) for name, numbers in found.items() if numbers}
+    said = {name: _or(sorted(numbers)) for name, numbers in found.items() if numbers}
     return ", ".join(f"{said[name]} ({NAMES[name]})" for name in paper.SETS if name in said)
 
 

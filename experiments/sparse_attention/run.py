@@ -47,8 +47,11 @@ def jobs_of(table: str, data: Sequence[str], encoders: Sequence[str], seeds: Seq
 
 
 def tasks_of(table: str, jobs: Sequence[Job], means: Means) -> list[Task]:
-    """What is to be done for these jobs: choose learning rates, train and measure, and for Table 5 the adversaries."""
-    tasks, adversaries = [], []
+    """What is to be done for these jobs: choose learning rates, train and measure, and for Table 5 the adversaries.
+
+    Adversaries of one set and encoder come one after the other: a cell counts with all its seeds or not at all.
+    """
+    tasks = []
     for job in jobs:
         trials = []
         candidates = means.candidates(job.encoder)
@@ -56,13 +59,15 @@ def tasks_of(table: str, jobs: Sequence[Job], means: Means) -> list[Task]:
             where = setting(job.data, job.encoder, job.projection)
             trials = [Task(trial_name(*where, rates), try_rates, (job, rates, means)) for rates in candidates]
         tasks += [*trials, Task(job.name, run, (job, means), frozenset(trial.name for trial in trials))]
-        if table == "5":
-            adversaries += [
-                Task(f"{job.name} {'frozen' if frozen else 'unfrozen'}", search_adversary,
-                     (job, frozen, DIVERGENCE_WEIGHTS, means), frozenset([job.name]))
-                for frozen in (False, True)
-            ]  # fmt: skip
-    return [*tasks, *adversaries]
+    if table != "5":
+        return tasks
+    cells = list(dict.fromkeys((job.data, job.encoder) for job in jobs))
+    return tasks + [
+        Task(f"{job.name} {'frozen' if frozen else 'unfrozen'}", search_adversary,
+             (job, frozen, DIVERGENCE_WEIGHTS, means), frozenset([job.name]))
+        for job in sorted(jobs, key=lambda job: cells.index((job.data, job.encoder)))
+        for frozen in (False, True)
+    ]  # fmt: skip
 
 
 def outcome(task: Task, record: Record | BaseException) -> str:

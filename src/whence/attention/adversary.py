@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from whence.attention.classifier import AttentionClassifier
+from whence.attention.classifier import AttentionClassifier, readable
 from whence.attention.documents import Documents
 from whence.errors import NonFiniteError, UnknownNameError, UsageError
 from whence.metrics.divergences import jensen_shannon, kullback_leibler, total_variation
@@ -96,13 +96,13 @@ def train_adversary(
         base.eval()
         while n_epochs < settings.max_epochs and since < settings.patience:
             model.train()
-            if settings.frozen:
-                model.encoder.eval()
             losses = torch.zeros((), device=device)
             for ids, mask, _ in there.batches(documents.training_batches(settings.batch_size, generator)):
+                words = readable(ids, mask)
                 with torch.no_grad():
-                    wanted = base.read(ids, mask)
-                found = model.read(ids, mask)
+                    states = base.encode(base.embedding(ids), mask)
+                    wanted = base.pool(states, words)
+                found = model.pool(states, words) if settings.frozen else model.read(ids, mask)  # frozen: same states
                 apart = (found.logit.sigmoid() - wanted.logit.sigmoid()).abs().sum() / 2
                 loss = apart - settings.divergence_weight * divergence(found.weights, wanted.weights).sum()
                 optimizer.zero_grad()
