@@ -403,7 +403,7 @@ def of_all_texts(name: str, **changes: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("parts", [["games"], ["games", "overlap"], ["games", "overlap", "ordinary"]])
+@pytest.mark.parametrize("parts", [["games"], ["games", "overlap"], ["games", "overlap", "ordinary"], ["ordinary"]])
 def test_all_texts_stand_beside_the_sample_and_bear_the_claims(parts: list[str], tmp_path: Path) -> None:
     results, out = shutil.copytree(DECODED, tmp_path / "results"), tmp_path / "page.md"
     shutil.rmtree(results / "all_texts", ignore_errors=True)
@@ -424,14 +424,15 @@ def test_all_texts_stand_beside_the_sample_and_bear_the_claims(parts: list[str],
     for row in rows.values():
         assert row[3] == judge(row), row
     on_all = "n = 3,800, 1 seed, half of test"
-    assert on_all in rows["AG News, hiding: decoded − Shapley"][2]
+    assert (on_all in rows["AG News, hiding: decoded − Shapley"][2]) == ("games" in parts)
     assert (on_all in rows["AG News, hiding: decoded − Shapley, ordinary"][2]) == ("ordinary" in parts)
     assert ("n = 7,600, 1 seed, test" in rows["AG News, overlap: decoded − lowest rival"][2]) == ("overlap" in parts)
     assert ("all 7,600 test texts of AG News, ordinary" in rows) == ("ordinary" not in parts)
+    assert ("all 7,600 test texts of AG News, embedded" in rows) == ("games" not in parts)
     assert "## All texts" in second
-    assert "**AG News, all 7,600 texts**" in second
+    assert ("**AG News, all 7,600 texts**" in second) == ("games" in parts)
     assert "random the mean of 5 orders" in " ".join(second.split())
-    assert ("Overlap, n = 7,600:" in second) == ("overlap" in parts)
+    assert ("Overlap, n = 7,600:" in second) == (parts != ["games"])
     for table in tables(second):
         assert not lacks_n(table), table.head
     held_to_their_records(parsed(commands_in(second)), results)

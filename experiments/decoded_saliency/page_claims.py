@@ -49,13 +49,11 @@ def first_screen(
             claims += _overlap(name, plain["overlap"][name], PLAIN)
         if name not in plain["games"]:
             claims.append(Claim(f"{TITLES[name]}: any of this{PLAIN}", None, None, None, why_not="–"))
-    sampled = [
-        where
-        for where, each in (("", games["ag_news"]), (PLAIN, plain["games"].get("ag_news")))
-        if each is not None and each["n_texts"] < N_TEXTS["ag_news"]
-    ]
+    of_news = {", embedded": games["ag_news"], PLAIN: plain["games"].get("ag_news")}
+    sampled = [where for where, each in of_news.items() if each and each["n_texts"] < N_TEXTS["ag_news"]]
     if sampled:
-        words = f"all {N_TEXTS['ag_news']:,} test texts of AG News{sampled[0]}"
+        which = sampled[0] if any(each and where not in sampled for where, each in of_news.items()) else ""
+        words = f"all {N_TEXTS['ag_news']:,} test texts of AG News{which}"
         claims.append(Claim(words, None, None, None, why_not="–"))
     lines += ["", *claims_table(claims), "", *paragraph(RULE), ""]
     lines += [f"![All layers on {TITLES['sst2']}]({link(figures / 'sst2-layers.png', out)})", ""]
