@@ -33,6 +33,7 @@ import shutil
 import sys
 sys.path.insert(0, sys.argv[1])
 import overlap, scores, tables, write_page
+from contestants import CONTESTANTS
 scores.PART = 4
 given = tables.arguments.parse_args(sys.argv[2:-1])
 tables.main(given)
@@ -44,7 +45,11 @@ tables.main(given)
 assert {path: path.stat().st_mtime_ns for path in given.cache.iterdir()} == before, "scores were computed again"
 results = given.out.parent / "results"
 shutil.copytree(given.out, results / "ordinary")
-page = str(given.out.parent / "with_ordinary.md")
+given.sets, given.out, given.only = ["ag_news"], results / "all_texts", list(CONTESTANTS)
+given.groups, given.no_ablations, given.random_orders = ["decoded", "undecoded"], True, 2
+tables.main(given)
+overlap.main(given)
+page = str(given.out.parents[1] / "with_ordinary.md")
 write_page.main(write_page.arguments.parse_args(["--results", str(results), "--out", page]))
 """
 
@@ -110,6 +115,18 @@ def test_what_an_ordinary_fine_tuning_shows_stands_beside_it(work: Path) -> None
     assert beside.count(", ordinary|–|–|not tried|") == 1
     for game in ("revealing", "hiding"):
         assert f"SST-2, {game}: decoded − layer 0, ordinary|" in beside
+
+
+def test_few_groups_without_ablations_play_on_many_texts(work: Path) -> None:
+    played, all_played = (results(work, f"{folder}ag_news-games") for folder in ("all_texts/", ""))
+    assert {facts["group"] for facts in played["contestants"].values()} == {"decoded", "undecoded", "random"}
+    assert not any(", " in called for called in played["contestants"]), "neither absolute scores nor ties at random"
+    assert (played["floor"], played["random_orders"]) == ({}, 2)
+    for called, facts in played["contestants"].items():
+        if called != "Random":
+            assert facts["hiding"]["auc"] == all_played["contestants"][called]["hiding"]["auc"]
+    assert "## All texts" in (work / "with_ordinary_appendix.md").read_text()
+    assert "## All texts" not in (work / "page_appendix.md").read_text()
 
 
 def test_overlaps_are_consistent(work: Path) -> None:

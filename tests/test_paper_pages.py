@@ -362,7 +362,7 @@ def held_to_their_records(commands: list[dict[str, Any]], results: Path) -> None
     for command in (each for each in commands if each["script"] in kinds):
         kind = kinds[command["script"]]
         if kind == "training":
-            [path] = [each for each in (results / "ordinary").glob("*-training.json")
+            [path] = [each for each in results.rglob("*-training.json")
                       if json.loads(each.read_text())["knobs"]["out"] == Path(command["out"]).name]  # fmt: skip
             made.append(path)
             knobs = json.loads(path.read_text())["knobs"]
@@ -371,7 +371,8 @@ def held_to_their_records(commands: list[dict[str, Any]], results: Path) -> None
             assert {name: given[name] for name in knobs} == knobs
             continue
         for data in command["sets"]:
-            path = results / ("ordinary" if command["model"] else "") / f"{data}-{kind}.json"
+            folder = Path(command["out"]).as_posix().partition("results/")[2]
+            path = results / folder / f"{data}-{kind}.json"
             made.append(path)
             found = json.loads(path.read_text())
             games = json.loads(path.with_name(f"{data}-games.json").read_text())
@@ -381,9 +382,60 @@ def held_to_their_records(commands: list[dict[str, Any]], results: Path) -> None
             n_texts = {"sst2": 872, "ag_news": 7_600}[data]
             assert found["n_texts"] == min(command["sample"] or n_texts, n_texts)
             assert command["model"] is None or Path(command["model"]).name == games["model"]
-            assert (Path(command["out"]).name == "ordinary") == (command["model"] is not None)
+            assert folder.endswith("ordinary") == (command["model"] is not None)
+            assert {each["group"] for each in games["contestants"].values()} >= set(command["groups"])
+            assert (command["no_ablations"], command["random_orders"]) == (not games["floor"], games["random_orders"])
     assert sorted(made) == sorted(results.rglob("*.json"))
     assert commands[-1]["script"] == "write_page"
+
+
+def of_all_texts(name: str, **changes: Any) -> dict[str, Any]:
+    """The record of a sample as if the paper's explainers alone had been played, on all texts."""
+    found = grown(name, **changes)
+    if "contestants" in found:
+        groups = ("decoded", "undecoded", "package", "random")
+        found["contestants"] = {
+            called: facts for called, facts in found["contestants"].items() if facts["group"] in groups
+        }
+        rivals = set(found["contestants"])
+        found["differences"] = [row for row in found["differences"] if row["rival"] in rivals]
+        found |= {"floor": {}, "random_orders": 5}
+    return found
+
+
+@pytest.mark.parametrize("parts", [["games"], ["games", "overlap"], ["games", "overlap", "ordinary"], ["ordinary"]])
+def test_all_texts_stand_beside_the_sample_and_bear_the_claims(parts: list[str], tmp_path: Path) -> None:
+    results, out = shutil.copytree(DECODED, tmp_path / "results"), tmp_path / "page.md"
+    shutil.rmtree(results / "all_texts", ignore_errors=True)
+    (results / "all_texts" / "ordinary").mkdir(parents=True)
+    made = {f"ag_news-{kind}": of_all_texts(f"ag_news-{kind}") for kind in ("games", "overlap") if kind in parts}
+    if "ordinary" in parts:
+        training = record("decoded_saliency", "ordinary/ag_news-training")
+        training["knobs"]["out"] = "topic-again"
+        made["ordinary/ag_news-training"] = training
+        made["ordinary/ag_news-games"] = of_all_texts("ordinary/ag_news-games", model="topic-again")
+        made["ordinary/ag_news-overlap"] = of_all_texts("ordinary/ag_news-overlap")
+    for name, found in made.items():
+        (results / "all_texts" / f"{name}.json").write_text(json.dumps(found))
+    run_script(EXPERIMENTS / WRITERS["decoded_saliency"], "--results", str(results), "--out", str(out))
+    page, more = (tmp_path / name for name in ("page.md", "page_appendix.md"))
+    first, second = (path.read_text(encoding="utf-8") for path in (page, more))
+    rows = {row[0]: row for row in next(tables(first)).rows}
+    for row in rows.values():
+        assert row[3] == judge(row), row
+    on_all = "n = 3,800, 1 seed, half of test"
+    assert (on_all in rows["AG News, hiding: decoded − Shapley"][2]) == ("games" in parts)
+    assert (on_all in rows["AG News, hiding: decoded − Shapley, ordinary"][2]) == ("ordinary" in parts)
+    assert ("n = 7,600, 1 seed, test" in rows["AG News, overlap: decoded − lowest rival"][2]) == ("overlap" in parts)
+    assert ("all 7,600 test texts of AG News, ordinary" in rows) == ("ordinary" not in parts)
+    assert ("all 7,600 test texts of AG News, embedded" in rows) == ("games" not in parts)
+    assert "## All texts" in second
+    assert ("**AG News, all 7,600 texts**" in second) == ("games" in parts)
+    assert "random the mean of 5 orders" in " ".join(second.split())
+    assert ("Overlap, n = 7,600:" in second) == (parts != ["games"])
+    for table in tables(second):
+        assert not lacks_n(table), table.head
+    held_to_their_records(parsed(commands_in(second)), results)
 
 
 @pytest.mark.parametrize("folder", ["diffmask", "sparse_attention", "scoreboard"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,50 @@ def test_a_row_on_a_model_whose_optima_are_known() -> None:
     few = table2.measure(model, row="DiffMask", texts=texts, searched=optima, seeds=[0], steps=1)
     assert (few["optimality"], few["sparsity"], few["recall"]) == (50, 0, 100), "one step drops nothing"
     assert few["f1"] == pytest.approx(100 * (2 / 3 + 1) / 2, abs=0.01)
+
+
+def test_unsolved_sentences_are_bounded() -> None:
+    """Nothing is known of the second but that one token at least must stay: one mask is surely optimal, one is not."""
+    texts = ["this good old film", "good film"]
+    model = needs_both()
+    solved, other = smallest_kept_sets(model, texts, constraint="divergence", margin=table2.MARGIN)
+    assert (solved.size, other.size) == (2, 2)
+    for at_least, optimal in ((1, 0), (2, 100)):
+        searched = [solved, KeptSets(other.tokens, (), at_least, False, 3)]
+        row = table2.measure(model, row="DiffMask", texts=texts, searched=searched, seeds=[0], steps=300, rate=0.1)
+        assert row["f1"] == row["optimality"] == 100, "of the solved sentence alone"
+        assert row["sparsity"] == 50
+        assert row["unsolved"] == {"kept": [2], "constraint met": [100], "surely optimal": [optimal]}
+
+
+def test_the_page_says_how_far_unsolved_sentences_could_move_the_claim() -> None:
+    unsolved = {"kept": [9.0, 10.0], "constraint met": [100.0, 100.0], "surely optimal": [0.0, 50.0]}
+    rows = {name: {"f1": f1, "unsolved": unsolved} for name, f1 in (("DiffMask", 70.0), ("REINFORCE, corrected", 80.0))}
+    search = {"not_solved": 10, "sentences": 100, "not_solved_keep_at_least": 8.5}
+    said = " ".join(page_table2._unsolved({"rows": rows, "search": search}))
+    assert "The 10 unsolved sentences need 8.50 tokens or more on average." in said
+    assert "DiffMask 9.50 (9.00, 10.00), 100 %, 25 %;" in said
+    assert "over all 100 would lie between -19.0 and +1.0 (solved alone: -10.0)." in " ".join(said.split())
+    assert page_table2._unsolved({"rows": rows, "search": {**search, "not_solved": 0}}) == []
+
+
+def test_several_processes_share_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was done before is not asked again, whoever did it."""
+    model, done = needs_both(), []
+    monkeypatch.setattr(table2, "load", lambda folder, device: model)
+    monkeypatch.setattr(table2, "_OWN_MODEL", [])
+    initializer = functools.partial(table2._read_model, tmp_path, "cpu")
+    with ThreadPoolExecutor(1, initializer=initializer) as pool:  # processes would import torch each
+        workers = table2.Workers(model, pool)
+        work = {str(number): functools.partial(lambda number, own: done.append(own) or number, number)
+                for number in range(3)}  # fmt: skip
+        progress = table2.Progress(tmp_path / "part.json", {"seed": 0})
+        assert progress.all_of({"1": work["1"]}, workers) == {"1": 1}
+        assert progress.all_of(work, workers) == {"0": 0, "1": 1, "2": 2}
+    assert done == [model] * 3
+    assert table2.Progress(tmp_path / "part.json", {"seed": 0}).all_of(work, table2.Workers(model, None))["2"] == 2
+    assert len(done) == 3
+    assert "0" not in table2.Progress(tmp_path / "part.json", {"seed": 1}).done, "another run's"
 
 
 @pytest.fixture(scope="module")

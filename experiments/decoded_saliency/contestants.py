@@ -128,6 +128,9 @@ CONTESTANTS: dict[str, Contestant] = {
     },
 }  # fmt: skip
 
+GROUPS = tuple(dict.fromkeys(each.group for each in CONTESTANTS.values()))
+RANDOM_ORDERS = 20
+
 
 def label(name: str, layer: int | str, n_layers: int) -> str:
     """How a contestant at a layer is called; one without layers keeps its name."""

@@ -24,7 +24,7 @@ def comparison(row: dict[str, Any], p: float) -> str:
     return "better" if gain > 0 else "worse"
 
 
-def findings(games: dict[str, Any], overlaps: dict[str, Any]) -> list[str]:
+def findings(games: dict[str, Any], overlaps: dict[str, Any] | None) -> list[str]:
     """What one data set shows, one point per line."""
     chosen = games["chosen"].get("Decoded Grad-CAM")
     if chosen is None:
@@ -44,7 +44,9 @@ def findings(games: dict[str, Any], overlaps: dict[str, Any]) -> list[str]:
             by_verdict.setdefault(verdict.get(game, "not played against"), []).append(what)
         said = [f"{SAID[verdict]} {'; '.join(whats)}" for verdict, whats in sorted(by_verdict.items())]
         points += [f"In {game} it is {', and it is '.join(said)}."] if said else []
-    return [*points, *_earned(verdicts), *_ranks(facts, chosen), *_below_chance(facts), *_overlap(overlaps)]
+    controls = any(each["group"] == "control" for each in facts.values())
+    earned = _earned(verdicts) if controls else []
+    return [*points, *earned, *_ranks(facts, chosen), *_below_chance(facts), *(_overlap(overlaps) if overlaps else [])]
 
 
 def _verdicts(rows: list[dict[str, Any]]) -> dict[str, dict[str, str]]:

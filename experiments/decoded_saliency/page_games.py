@@ -32,7 +32,7 @@ def section_games(name: str, found: dict[str, Any], figures: Path, out: Path) ->
         the order of the text. “Smooth (AllenNLP)” has none anywhere: the features of a gradient below a LayerNorm sum
         to zero, whatever the text. n = {found["n_texts"]:,}, one model."""),
         "",
-        *_areas(name, found),
+        *areas(name, found),
     ]
     best = paper.BEST[name]
     lines += [
@@ -47,7 +47,7 @@ def section_games(name: str, found: dict[str, Any], figures: Path, out: Path) ->
     return lines
 
 
-def _areas(name: str, found: dict[str, Any]) -> list[str]:
+def areas(name: str, found: dict[str, Any]) -> list[str]:
     """Both areas of every explainer, beside the paper's."""
     lines = [
         "| explainer | paper: revealing | paper: hiding | revealing | hiding | texts without an order |",
@@ -78,7 +78,7 @@ def _interval(facts: dict[str, float]) -> str:
     return f"{facts['auc']:.3f} [{facts['low']:.3f}, {facts['high']:.3f}]"
 
 
-def _against(title: str, rows: list[dict[str, Any]]) -> list[str]:
+def against(title: str, rows: list[dict[str, Any]]) -> list[str]:
     """The chosen layer of decoded Grad-CAM against each of its rivals."""
     if not rows:
         return []
@@ -115,7 +115,7 @@ def section_ordinary(plain: dict[str, Any]) -> list[str]:
     ]
     for name, found in plain.items():
         about = f"{TITLES[name]}, n = {found['n_texts']:,}: Table {TABLE[name]} on this model, as above."
-        lines += ["", about, "", *_areas(name, found), *_against(TITLES[name], found["differences"])]
+        lines += ["", about, "", *areas(name, found), *against(TITLES[name], found["differences"])]
     return lines
 
 
@@ -129,7 +129,7 @@ def section_controls(games: dict[str, Any]) -> list[str]:
         higher area in revealing, a lower one in hiding."""),
     ]
     for name, title in TITLES.items():
-        lines += _against(title, games[name]["differences"])
+        lines += against(title, games[name]["differences"])
     for name, title in TITLES.items():
         lines += [
             "",

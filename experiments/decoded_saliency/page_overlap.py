@@ -38,7 +38,7 @@ def section_overlap(overlaps: dict[str, Any], figures: Path, out: Path) -> list[
         *HEAD,
     ]
     for name, title in TITLES.items():
-        lines += _rows(name, title, overlaps[name])
+        lines += overlap_rows(name, title, overlaps[name])
     for name, title in TITLES.items():
         layers = [facts["overlap"] for facts in overlaps[name]["methods"].values() if facts["group"] == "decoded"]
         shares = ", ".join(f"l{layer} {share:.1%}" for layer, share in enumerate(layers))
@@ -75,10 +75,10 @@ def ordinary_overlap(plain: dict[str, Any]) -> list[str]:
         return []
     n_texts = ", ".join(f"{TITLES[name]} n = {found['n_texts']:,}" for name, found in plain.items())
     lines = ["", "### Overlap after an ordinary fine-tuning", "", f"As above, {n_texts}.", "", *HEAD]
-    return [*lines, *(row for name, found in plain.items() for row in _rows(name, TITLES[name], found))]
+    return [*lines, *(row for name, found in plain.items() for row in overlap_rows(name, TITLES[name], found))]
 
 
-def _rows(name: str, title: str, found: dict[str, Any]) -> list[str]:
+def overlap_rows(name: str, title: str, found: dict[str, Any]) -> list[str]:
     """The overlap of every explainer, of decoded layers that of the chosen one."""
     rows = []
     for called, facts in found["methods"].items():

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from contestants import CONTESTANTS, label
+from contestants import CONTESTANTS, GROUPS, RANDOM_ORDERS, label
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from scores import Scored, Task, load_task, scores_of, surroundings, write
@@ -46,7 +46,6 @@ from whence.models.head import head_of
 
 HERE = Path(__file__).parent
 TIE_BREAKS = 10
-GROUPS = tuple(dict.fromkeys(each.group for each in CONTESTANTS.values()))
 SIGNED = ("package", "sane")  # groups whose order by absolute value is an ablation
 
 arguments = argparse.ArgumentParser(description="The games of decoded saliency.")
@@ -58,7 +57,7 @@ arguments.add_argument("--sample", type=int, help="texts of each set, drawn by t
 arguments.add_argument("--only", nargs="+", default=list(CONTESTANTS), choices=list(CONTESTANTS), metavar="NAME")
 arguments.add_argument("--groups", nargs="+", default=list(GROUPS), choices=GROUPS, help="those of them that play")
 arguments.add_argument("--no-ablations", action="store_true", help="of rounding, order and ties")
-arguments.add_argument("--random-orders", type=int, default=20, help="of each text, whose mean is chance")
+arguments.add_argument("--random-orders", type=int, default=RANDOM_ORDERS, help="of each text, whose mean is chance")
 arguments.add_argument("--device", default="cpu")
 arguments.add_argument("--batch-tokens", type=int)
 arguments.add_argument("--seed", type=int, default=0)

@@ -85,12 +85,14 @@ def _both_steps(found: Mapping[str, Any]) -> str:
     pairs = [f1_of(own, names)[:2] for own in (gru, bert) for names in (whole, last)]
     turned = sum(mine < rival for mine, rival in pairs)
     empty = [not_empty(gru, name)[0] for name in whole]
+    search = bert["search"]
+    left = f", {search['not_solved']} of {search['sentences']} unsolved, left out" if search["not_solved"] else ""
     return (
         f"Table 2 takes the smallest of {gru['rows'][BEST_STEP]['settings']['steps']:,} steps that meets the judge's"
         f" own constraint. F1 against corrected (released) REINFORCE: GRU {said(f1_of(gru, whole))}, last step"
         f" {said(f1_of(gru, last))}, without {gru['search']['sizes'].get('0', 0)} empty optima {said(empty)}; BERT"
-        f" {said(f1_of(bert, whole))}, last step {said(f1_of(bert, last))}, {bert['search']['not_solved']} of"
-        f" {bert['search']['sentences']} unsolved, left out. Corrected, it leads in {turned} of {len(pairs)}."
+        f" {said(f1_of(bert, whole))}, last step {said(f1_of(bert, last))}{left}. Corrected, it leads in {turned} of"
+        f" {len(pairs)}."
     )
 
 

@@ -52,6 +52,7 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
         more = ["f1 by seed", "constraint met", "f1, optimum not empty", "optimality, optimum not empty"]
         lines += table(["", *COLUMNS, *more], rows)
         lines += _order(own)
+        lines += _unsolved(own)
         lines += ["", "Settings:", ""]
         for name, row in own["rows"].items():
             settings = ", ".join(f"{key} {value}" for key, value in row["settings"].items() if value is not None)
@@ -107,6 +108,32 @@ def _order(own: Mapping[str, Any]) -> list[str]:
         order = f"{places[0]} in both" if len(set(places)) == 1 else f"{places[0]} in f1, {places[1]} in optimality"
         lines += passage(
             f"{words}: DiffMask beside corrected REINFORCE ({'; '.join(said)}) comes {order}; in the paper before."
+        )
+    return lines
+
+
+def _unsolved(own: Mapping[str, Any]) -> list[str]:
+    """What can be said of the sentences that the search left, and how far they could move the claim at most."""
+    n, n_all = own["search"]["not_solved"], own["search"]["sentences"]
+    known = {name: row["unsolved"] for name, row in own["rows"].items() if "unsolved" in row}
+    if not n or not known:
+        return []
+    said = "; ".join(
+        f"{name} {np.mean(each['kept']):.2f} ({', '.join(f'{kept:.2f}' for kept in each['kept'])}),"
+        f" {np.mean(each['constraint met']):.0f} %, {np.mean(each['surely optimal']):.0f} %"
+        for name, each in known.items()
+    )
+    lines = passage(
+        f"The {n} unsolved sentences need {own['search']['not_solved_keep_at_least']:.2f} tokens or more on average."
+        f" Tokens that are kept of them (by seed), how often within the constraint, and how often surely optimal, as"
+        f" few as can be: {said}."
+    )
+    if {BEST_STEP, RIVAL} <= set(own["rows"]):
+        gap = own["rows"][BEST_STEP]["f1"] - own["rows"][RIVAL]["f1"]
+        low, high = (((n_all - n) * gap + end * n) / n_all for end in (-100, 100))
+        lines += passage(
+            f"Whatever F1 they would get, DiffMask − corrected REINFORCE over all {n_all} would lie between {low:+.1f}"
+            f" and {high:+.1f} (solved alone: {gap:+.1f})."
         )
     return lines
 
