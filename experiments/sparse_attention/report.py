@@ -192,7 +192,7 @@ The same for τ between attention and the gradient at the inputs (the paper has 
 
 {_adversaries(results, data)} Of the divergence weights
 ({", ".join(f"{each:g}" for each in weights)}) that is taken which leads attention as far from the base's, on the dev
-part, as in the paper, while the next smaller one does not; else the farthest. Numbers are those of the test part: the mean of
+part, as in the paper, while the next smaller one does not; else the farthest. Numbers are of the test part: the mean of
 the seeds, its interval over them, and each seed.
 
 {table_5(results, data)}
