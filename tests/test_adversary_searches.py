@@ -44,8 +44,8 @@ def run(name: str, *arguments: object) -> str:
     return finished.stdout
 
 
-def attack(work: Path) -> None:
-    run(
+def attack(work: Path) -> str:
+    return run(
         "run", "--table", 5, "--data", "sst", "--seeds", 0, 1, 2, "--work", work, "--rates", 1e-3, "--max-epochs", 1,
         "--attention-speeds", 1, "--adversary-epochs", 2, "--n-measured", 1, "--sample", 1,
     )  # fmt: skip
@@ -74,6 +74,13 @@ def test_a_search_asks_three_of_seven_weights_of_one_base(attacked: Path) -> Non
     assert len(searched(attacked)) == 3 * len(bases)
     assert all(len(each) == 1 for each in bases.values())
     assert len({base for each in bases.values() for base in each}) == 2 * 3, "frozen and unfrozen share theirs"
+
+
+def test_a_cell_is_searched_with_all_its_seeds_before_the_next(attacked: Path) -> None:
+    lines = [line.split() for line in attack(attacked).splitlines() if "frozen  weight" in line]
+    asked = [(name.split("-")[1], name[-1], kind) for name, kind in (line[3:5] for line in lines)]
+    seeds_and_kinds = [(seed, kind) for seed in "012" for kind in ("unfrozen", "frozen")]
+    assert asked == [(encoder, *each) for encoder in ("bilstm", "transformer") for each in seeds_and_kinds]
 
 
 def test_a_search_is_not_continued_with_another_base(attacked: Path, tmp_path: Path) -> None:
@@ -150,6 +157,12 @@ def test_a_later_run_is_told_with_its_own_commands(attacked: Path, tmp_path: Pat
     )
     assert f"{script}/prepare.py --data-dir DATA --out WORK-three-seeds/corpora" in page
     assert "with word vectors that start at random. Its adversaries are in Table 5" in page
+    bases = json.loads((tmp_path / "results.json").read_text())["later_runs"]["three seeds"]["bases"]
+    assert [(each["encoder"], each["seeds"], each["learning_rate"]) for each in bases] == [
+        ("bilstm", [0, 1, 2], 0.001), ("transformer", [0, 1, 2], 0.001)
+    ]  # fmt: skip
+    right = ", ".join(f"{each:.3f}" for each in bases[1]["accuracy"])
+    assert f"SST Transformer, dot 0.001 and ×1 (accuracy {right})" in page
     assert f"{script}/prepare.py --data-dir DATA --vectors WORK/vectors --out WORK/corpora" in page
 
 

@@ -4,6 +4,7 @@ the records, and no table of numbers is without an n."""
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import runpy
@@ -329,12 +330,24 @@ def test_the_commands_of_sparse_attention_are_those_of_its_records() -> None:
         assert about["algorithm"] == "skip-gram"
         assert "--cbow" not in given
     found = [each for each in parsed(commands) if each["script"] == "run"]
+    plan = run_script(EXPERIMENTS / "sparse_attention" / "training_plan.py", name="training_plan")
+    tried: dict[tuple[str, str, str], set[tuple[float, float]]] = {}
+    for trial in results["trials"]:
+        job = trial["job"]
+        rates = tried.setdefault((job["data"], job["encoder"], job["projection"]), set())
+        rates.add((trial["learning_rate"], trial["attention_speed"]))
     for group in results["classifiers"]:
         control = group["control"] != "none" or group["vectors"] != "trained"
         table = "controls" if control else "2" if group["projection"].startswith("sparsegen") else "6"
         [command] = [each for each in found if each["data"] == [group["data"]] and table in each["table"]]
         where = (group["data"], group["encoder"], group["projection"], group["control"], group["vectors"])
         assert command["seeds"] == group["seeds"], where
+        assert command["work"] == folder_of(group), where
+        for training in filter(None, group["training"]):
+            longest, patience = plan["EPOCHS"][group["data"]]
+            assert (training["max_epochs"], training["patience"]) == (command["max_epochs"] or longest, patience), where
+            settled = plan["setting"](group["data"], group["encoder"], group["projection"])
+            assert (training["learning_rate"], training["attention_speed"]) in tried[settled], where
         n_measured = command["n_measured"] or group["sizes"]["test"]
         assert n_measured == group["documents"]["n_words"]["n_documents"], where
         if "forms" in group:
@@ -344,8 +357,31 @@ def test_the_commands_of_sparse_attention_are_those_of_its_records() -> None:
         [command] = [each for each in found if each["data"] == [job["data"]] and "5" in each["table"]
                      and job["encoder"] in each["encoders"]]  # fmt: skip
         assert job["seed"] in command["seeds"]
+        assert command["work"] == folder_of(search)
         for each in search["adversaries"]:
             assert each["test"]["settings"]["max_epochs"] == command["adversary_epochs"]
+    for (data, encoder, _), rates in tried.items():
+        for command in (each for each in found if each["data"] == [data] and encoder in each["encoders"]):
+            wanted = itertools.product(command["rates"] or plan["RATES"][encoder], command["attention_speeds"])
+            assert rates == set(wanted), (data, encoder)
+
+
+def folder_of(group: dict[str, Any]) -> str:
+    """Each run has its own."""
+    return "-".join(["WORK", *group.get("run", "").split()])
+
+
+def test_a_later_run_of_some_tables_has_its_own_folder_in_their_commands() -> None:
+    results = record("sparse_attention", "results")
+    for group in results["classifiers"]:
+        if group["data"] == "imdb" and group["projection"] in ("softmax", "sparsemax"):
+            group |= {"seeds": [0, 1, 2], "run": "three seeds"}
+    module = run_script(EXPERIMENTS / "sparse_attention" / "commands.py", name="commands")
+    found = [line.split("run.py ")[1] for line in module["runs"](results, ["imdb"])]
+    assert found[:2] == [
+        "--table 1 3 6 --data imdb --seeds 0 1 2 --n-measured 1000 --sample 6 --work WORK-three-seeds",
+        "--table 2 --data imdb --seeds 0 --n-measured 1000 --sample 6 --work WORK",
+    ]
 
 
 def test_the_commands_of_decoded_saliency_are_those_of_its_records() -> None:

@@ -192,8 +192,8 @@ The same for τ between attention and the gradient at the inputs (the paper has 
 
 {_adversaries(results, data)} Of the divergence weights
 ({", ".join(f"{each:g}" for each in weights)}) that is taken which leads attention as far from the base's, on the dev
-part, as in the paper, while the next smaller one does not; else the farthest. Numbers are those of the test part,
-intervals over seeds.
+part, as in the paper, while the next smaller one does not; else the farthest. Numbers are of the test part: the mean of
+the seeds, its interval over them, and each seed.
 
 {table_5(results, data)}
 
@@ -260,8 +260,8 @@ def _adversaries(results: Results, data: Sequence[str]) -> str:
             "**Not tried well enough for a verdict.** One seed; the base was trained anew for some of the weights of a "
             f"search, and came out otherwise (its accuracies are in the row, Table 3 has others again). {stopped}"
         )
-    sets = ", ".join(sorted({NAMES[name] for name, _, _ in poor}))
-    without = f" Without verdict, because of one seed or of bases trained anew: rows of {sets}." if poor else ""
+    rows = "; ".join(dict.fromkeys(f"{NAMES[name]}, {NAMES[encoder]}" for name, encoder, _ in poor))
+    without = f" Without verdict, because of too few seeds or of bases trained anew: {rows}." if poor else ""
     return (
         "The claim rests on cells of at least three seeds, in each of which one base is imitated throughout: a digest "
         "of its weights stands in the record. These bases were trained for this table, so that their accuracies (in "

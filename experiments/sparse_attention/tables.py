@@ -224,22 +224,24 @@ def table_3(results: Results, data: Sequence[str]) -> str:
     for name in data:
         for encoder, projection in PAIRS:
             group = find(results, name, encoder, projection)
-            ours, sizes, gate, auc = "–", "–", "–", "–"
+            ours, sizes, seeds, gate, auc = "–", "–", "–", "–", "–"
             if group:
-                ours = (
-                    f"**{np.mean(group['accuracy']):.3f}** ({', '.join(f'{each:.3f}' for each in group['accuracy'])})"
-                )
+                seeds = str(len(group["seeds"]))
+                ours = f"**{_of_seeds(group['accuracy'], digits=3)}**"
                 sizes = f"{group['sizes']['train']} / {group['sizes']['test']}"
                 gate = "passed" if all(group["gate"]) else f"{sum(group['gate'])} of {len(group['gate'])} passed"
                 auc = f"{np.mean(group['roc_auc']):.3f}"
             theirs = " / ".join(map(str, paper.SIZES[name]))
             wanted = f"{paper.ACCURACY[encoder][name]:.2f}"
-            rows.append([NAMES[name], f"{theirs} → {sizes}", NAMES[encoder], projection, wanted, ours, auc, gate])
+            rows.append(
+                [NAMES[name], f"{theirs} → {sizes}", NAMES[encoder], projection, seeds, wanted, ours, auc, gate]
+            )
     head = [
         "set",
         "documents: train / test (n)",
         "encoder",
         "attention",
+        "seeds",
         "accuracy, paper",
         "obtained (by seed)",
         "ROC-AUC",
@@ -294,11 +296,12 @@ def sound_searches(results: Results, data: str, encoder: str, kind: str) -> dict
 
 
 def _searches(results: Results, data: str, encoder: str, kind: str) -> list[dict[str, Any]]:
-    return [
+    found = [
         search
         for search in results["adversaries"]
         if (search["job"]["data"], search["job"]["encoder"], search["kind"]) == (data, encoder, kind)
     ]
+    return sorted(found, key=lambda search: search["job"]["seed"])
 
 
 def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> list[str]:
@@ -319,10 +322,10 @@ def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> li
     ]  # fmt: skip
 
 
-def _of_seeds(values: Sequence[float], sign: str = "") -> str:
-    """The mean of the seeds with its interval; of one seed its number."""
-    value, low, high = over(values)
-    return f"{value:{sign}.2f}" + (f" [{low:{sign}.2f}, {high:{sign}.2f}]" if len(values) > 1 else "")
+def _of_seeds(values: Sequence[float], sign: str = "", digits: int = 2) -> str:
+    """The mean of the seeds with its interval, and each of them; of one seed its number."""
+    value, low, high, *each = (f"{number:{sign}.{digits}f}" for number in (*over(values), *values))
+    return f"{value} [{low}, {high}] ({', '.join(each)})" if len(values) > 1 else value
 
 
 def table_6(results: Results, data: Sequence[str]) -> str:
