@@ -100,7 +100,7 @@ def test_a_gpu_is_waited_for_once_a_call_and_not_once_a_forward(method: str) -> 
 @pytest.mark.parametrize("method", ["gradient_x_input", "integrated_gradients", "occlusion", "leave_one_out"])
 def test_a_gpu_is_waited_for_as_often_for_many_texts_as_for_two(method: str) -> None:
     model, texts = tiny_models.tiny("bert"), texts_of_many_lengths()
-    options = {"steps": 5} if method == "integrated_gradients" else {}
+    options: dict[str, Any] = {"steps": 5} if method == "integrated_gradients" else {}
     whence.explain(model, texts, method, **options)  # what is looked at the first time is known then
     waits = []
     for some in (texts[:2], texts):
