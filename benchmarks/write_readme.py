@@ -27,8 +27,7 @@ lines = [
     "passes whence counts, rows of the same lengths in batches of the same size, nothing explained); below 1 because",
     "sets of words that come up twice are evaluated once. *difference* is the largest between any two scores;",
     "interpreto's integrated gradients are another quantity.",
-    "Memory on the CPU is the growth of the resident set, sampled. The GPU run used a model of the same shape,",
-    "fine-tuned in the same call (`sentiment-1` of the model card).",
+    "Memory on the CPU is the growth of the resident set, sampled.",
 ]
 for name, title in {"attribution-cpu": "CPU", "attribution-gpu": "GPU"}.items():
     report = json.loads((HERE / "results" / f"{name}.json").read_text())

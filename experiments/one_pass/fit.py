@@ -18,7 +18,8 @@ kept in FOLDER/answers.json; for a decoder a GPU multiplies matrices in TF32, as
 --model, `sentiment-SEED`, `topic-SEED`, `sentiment_diffmask-SEED` and `topic_diffmask-SEED` are fitted for that
 classifier instead of the embedded one. What is in FOLDER already is passed over; a run that was stopped goes on from
 its checkpoint in FOLDER/unfinished.
-A decoder's probes do not ship: how far off theirs were goes to RESULTS/stated_errors.json, also of those passed over.
+A decoder's probes do not ship: how far off theirs were, and whose relevance they learnt, goes to
+RESULTS/stated_errors.json, also of those passed over.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def of_texts(name: str, model_name: str, given: argparse.Namespace) -> tuple[lis
 def keep_stated_error(run: str, probes: Path, file: Path) -> None:
     config = json.loads((probes / "config.json").read_text(encoding="utf-8"))
     known = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    known[run] = config["calibration"]
+    known[run] = {**config["calibration"], "relevance": config["relevance"]}
     file.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 

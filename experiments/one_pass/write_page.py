@@ -47,6 +47,8 @@ TOLD_FIRST = (
 """Pairs whose relation stands in the first lines, as they ship."""
 MODELS = {"sentiment": "sentiment (SST-2)", "topic": "topic (AG News)"}
 DECODERS = {"decoder-0": "decoder, next word", "responses-0": "decoder, answers"}
+LEARNT_NOW = "attn_lrp"
+"""Whose relevance probes of a decoder learn by default; at first they learnt that of the network held still."""
 ASKED = ("sst2", "ag_news")
 """Where the mean of both was to be surely above Shapley sampling."""
 WITHIN = {"sst2": 0.01, "ag_news": 0.01, "imdb": 0.03}
@@ -83,7 +85,8 @@ def main(out: Path, scoreboards: Path = SCOREBOARDS) -> None:
 def opening(boards: Mapping[str, Judged]) -> Iterator[str]:
     yield from paragraph(
         "Probes that read the states of the ordinary forward pass tell each token's Shapley value and its share with "
-        "the network held still; `one_pass` is the mean of the two, `amortised_shapley` the first alone. Made by "
+        "the network held still (of a decoder: by AttnLRP); `one_pass` is the mean of the two, `amortised_shapley` the "
+        "first alone. Made by "
         "`experiments/one_pass/write_page.py` from the files in its folder `results/`."
     )
     yield ""
@@ -105,9 +108,28 @@ def opening(boards: Mapping[str, Judged]) -> Iterator[str]:
             if {method, other} <= judged.means.keys()
         ]
         yield from bullet(f"`{method}` beside `{other}`: {'; '.join(relations)}.")
+    yield from taught_otherwise(boards)
     missing = [title for name, (title, _) in BOARDS.items() if name not in boards]
     if missing:
         yield from bullet(f"Not judged yet with probes: {'; '.join(missing)}.")
+
+
+def taught_otherwise(boards: Mapping[str, Judged]) -> Iterator[str]:
+    """Boards whose probes learnt another relevance than those that are fitted now."""
+    known = _stated_errors()
+    for name, judged in boards.items():
+        run = f"{name}-0"
+        if run in DECODERS and known.get(run, {}).get("relevance", "held_still") != LEARNT_NOW:
+            yield from bullet(
+                f"{judged.title}: the probes of this board learnt the shares of the network held still. Those that are "
+                f"fitted for a decoder now learn those of `{LEARNT_NOW}`, by itself "
+                f"{judged.relation(LEARNT_NOW, 'held_still')} `held_still`; probes so taught are not judged yet."
+            )
+
+
+def _stated_errors() -> dict[str, Any]:
+    file = RESULTS / "stated_errors.json"
+    return _read(file) if file.exists() else {}
 
 
 def _shortfalls(boards: Mapping[str, Judged]) -> str:
@@ -203,9 +225,8 @@ def errors() -> Iterator[str]:
     yield from ("", columns, "|---|---|---|---|---|---|---|")
     embedded = ROOT / "src" / "whence" / "embedded"
     known = {title: _read(embedded / name / "shapley" / "config.json")["calibration"] for name, title in MODELS.items()}
-    if (RESULTS / "stated_errors.json").exists():
-        of_decoders = _read(RESULTS / "stated_errors.json")
-        known |= {title: of_decoders[run] for run, title in DECODERS.items() if run in of_decoders}
+    of_decoders = _stated_errors()
+    known |= {title: of_decoders[run] for run, title in DECODERS.items() if run in of_decoders}
     for title, found in known.items():
         yield (
             f"| {title} | {found['n_texts']} | {found['orders']} | {found['correlation']:.3f} | {found['loss']:.4f} | "
