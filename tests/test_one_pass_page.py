@@ -108,6 +108,7 @@ def test_a_decoder_is_on_the_page_as_soon_as_its_board_has_probes(
     (scoreboards / "responses.json").write_text(told.replace('"shapley"', '"lime"'))
     found = opening()
     assert "Not judged yet" not in found
+    assert "A decoder's next word: the probes of this board learnt the shares of the network held still." in found
     assert "- A decoder's next word: `one_pass` is surely above `shapley` (25 orders) with" in found
     assert "- What a decoder answers, without Shapley sampling: Believe" in found
     assert "which was asked for and not found" in found, "SST-2, beside Shapley sampling of the probability"

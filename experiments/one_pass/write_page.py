@@ -120,10 +120,11 @@ def taught_otherwise(boards: Mapping[str, Judged]) -> Iterator[str]:
     for name, judged in boards.items():
         run = f"{name}-0"
         if run in DECODERS and known.get(run, {}).get("relevance", "held_still") != LEARNT_NOW:
+            both = {LEARNT_NOW, "held_still"} <= judged.means.keys()
+            alone = f", by itself {judged.relation(LEARNT_NOW, 'held_still')} `held_still`" if both else ""
             yield from bullet(
                 f"{judged.title}: the probes of this board learnt the shares of the network held still. Those that are "
-                f"fitted for a decoder now learn those of `{LEARNT_NOW}`, by itself "
-                f"{judged.relation(LEARNT_NOW, 'held_still')} `held_still`; probes so taught are not judged yet."
+                f"fitted for a decoder now learn those of `{LEARNT_NOW}`{alone}; probes so taught are not judged yet."
             )
 
 
