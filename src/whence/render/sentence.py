@@ -42,6 +42,7 @@ CLEAR = 0.25
 HALF = 0.5
 EVEN = 1.5
 _LONGEST_WORD = 60
+_LONGEST_UNIT = 32  # of a sentence or a document: enough to know it by, and several have room on a phone
 _LONGEST_LABEL = 300
 _TAGGED = re.compile(r"(?P<tag>.*) at token (?P<position>\d+) \((?P<token>.*)\)", re.DOTALL)
 
@@ -190,6 +191,7 @@ def _sentence(
 ) -> Sentence:
     meaning = explanation.meaning
     kind = "word" if explanation.units is None else explanation.units.kind
+    most = _LONGEST_WORD if kind in ("token", "word") else _LONGEST_UNIT
     beginning, wording = _beginning(explanation, part)
     if explanation.method == "random":
         return Sentence((*beginning, ("plain", ": these scores are random numbers and say nothing.")), Reasons())
@@ -197,7 +199,7 @@ def _sentence(
 
     def said(template: str, indices: Sequence[int], way: Kind) -> list[Part]:
         before, _, after = template.replace("{kind}", kind).partition("{}")
-        words = listed([(way, shortened(labels[index], _LONGEST_WORD)) for index in indices])
+        words = listed([(way, shortened(labels[index], most)) for index in indices])
         ending: list[Part] = [("plain", after)] if after else []
         return [("plain", before), *words, *ending]
 
