@@ -355,7 +355,7 @@ def test_sections_of_other_files_appear_with_them(folders: dict[str, Path]) -> N
     assert "| erasure, one-hot | ∞ / 0.26 | | ∞ | 0.2620 ± 0.0010 |" in page
     assert "88.0 [1.0, 99.0]" in page
     assert "| 99.0 | 85.0 | 40.0 |" in page, "without the empty optima"
-    assert "(f1 88.0 against 90.0, intervals overlap; optimality 44.0 against 50.0, intervals overlap)" in page
+    assert "(f1 88.0 against 90.0, intervals overlap, difference -2.0 [" in page
     made = "table2.py --model gru --data-dir DATA --split dev --longest 25 --limit 5 --budget 100 --steps 500 --seeds 0"
     assert made in page
     assert "- DiffMask: margin 0.1, steps 500" in page

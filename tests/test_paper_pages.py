@@ -474,6 +474,11 @@ def test_all_texts_stand_beside_the_sample_and_bear_the_claims(parts: list[str],
     held_to_their_records(parsed(commands_in(second)), results)
 
 
+def test_the_commands_of_diffmask_s_readme_are_those_of_its_page() -> None:
+    readme = (EXPERIMENTS / "diffmask" / "README.md").read_text(encoding="utf-8")
+    assert parsed(commands_in(readme)) == parsed(commands_in(text_of("diffmask_appendix")))
+
+
 @pytest.mark.parametrize("folder", ["diffmask", "sparse_attention", "scoreboard"])
 def test_the_commands_of_a_readme_parse(folder: str) -> None:
     assert parsed(commands_in((EXPERIMENTS / folder / "README.md").read_text(encoding="utf-8")))

@@ -62,7 +62,7 @@ def _curves(found: dict[str, Any], wanted: list[str], path: Path, *, gradual: bo
                     linewidth=0,
                 )  # fmt: skip
         axis.set_xlabel(f"tokens {SAY[game]}, %", fontsize=SMALL)
-        axis.set_title(game, fontsize=TITLE)
+        axis.set_title(f"{TITLES[found['data']]}, n = {found['n_texts']:,}: {game}", fontsize=TITLE)
         axis.tick_params(labelsize=SMALL)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("accuracy", fontsize=SMALL)
@@ -87,7 +87,7 @@ def draw_overlaps(overlaps: dict[str, Any], path: Path) -> None:
                     found["ks"], found["methods"][name][kind], color=COLOURS[number % len(COLOURS)],
                     linestyle="--" if number >= 10 else "-", linewidth=2.2 if name == found["chosen"] else 1.1,
                 )[0]  # fmt: skip
-            axis.set_title(f"{TITLES[found['data']]}: {title}", fontsize=TITLE)
+            axis.set_title(f"{TITLES[found['data']]}, n = {found['n_texts']:,}: {title}", fontsize=TITLE)
             axis.set_ylim(bottom=0)
             axis.yaxis.get_major_locator().set_params(integer=kind == "counts")
             axis.set_xlabel("k", fontsize=SMALL)

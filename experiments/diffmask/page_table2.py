@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from intervals import Interval, with_seeds
+from intervals import Interval, difference, with_seeds
 from wording import passage, table
 
 COLUMNS = ("precision", "recall", "f1", "sparsity", "optimality")
@@ -33,7 +33,8 @@ def section_table_2(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             f" {_taken(search)} {search['not_solved']:,} were not solved within"
             f" {search['budget']:,} sets and are left out: n = {solved}. Of {empty} the optimum is the"
             f" empty set, which scores an F1 of 1 if it is found; the last two columns are the other {solved - empty}."
-            f" Constraint: {own['constraint']}. Gates: {own['gates']}. Among equal optima: {own['ties']}. Seeds"
+            f" Constraint: {own['constraint']}. Gates: {own['gates']}. Among equal optima: {own['ties']}"
+            f"{_not_listed(search)}.{_measured(own)} Seeds"
             f" {', '.join(map(str, own['seeds']))}; the optimum drops {search['sparsity']:.1f} %. Intervals are over"
             f" sentences{_over_seeds(own)}.{_tuned(own)}"
         )
@@ -86,6 +87,17 @@ def _over_seeds(own: Mapping[str, Any]) -> str:
     return " and seeds" if len(known) == len(COLUMNS) else f" and, of {', '.join(known)}, seeds"
 
 
+def _measured(own: Mapping[str, Any]) -> str:
+    """Where, if a record says so: another machine than that of the other sections."""
+    return f" Measured on {own['hardware']}, torch {own['versions']['torch']}." if "hardware" in own else ""
+
+
+def _not_listed(search: Mapping[str, Any]) -> str:
+    """Sentences with so many equal optima that the search kept some of them only."""
+    left = search.get("not_all_optima_listed", 0)
+    return f" (of {left} not all were listed)" if left else ""
+
+
 def not_empty(own: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
     """F1 and optimality where the optimum keeps a token."""
     found = own["rows"][name].get("where_the_optimum_is_not_empty", {})
@@ -103,7 +115,11 @@ def _order(own: Mapping[str, Any]) -> list[str]:
         for measure in ("f1", "optimality"):
             one, other = (scored(own, name, measure) for name in (ours, rivals))
             apart = "intervals overlap" if one.high >= other.low and other.high >= one.low else "intervals are disjoint"
-            said.append(f"{measure} {one.value:.1f} against {other.value:.1f}, {apart}")
+            gap = difference(one, other)
+            said.append(
+                f"{measure} {one.value:.1f} against {other.value:.1f}, {apart}, difference {gap.value:+.1f}"
+                f" [{gap.low:+.1f}, {gap.high:+.1f}]"
+            )
             places.append("before" if one.value >= other.value else "behind")
         order = f"{places[0]} in both" if len(set(places)) == 1 else f"{places[0]} in f1, {places[1]} in optimality"
         lines += passage(

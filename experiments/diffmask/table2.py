@@ -33,7 +33,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -116,7 +116,7 @@ class Workers:
     """A model, and processes that read it from a folder too, if there are any."""
 
     model: whence.LayeredModel
-    pool: ProcessPoolExecutor | None
+    pool: Executor | None
 
     def run(self, work: Mapping[str, Work], tell: Callable[[str, Callable[[], Any]], None]) -> None:
         if self.pool is None:

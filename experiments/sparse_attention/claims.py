@@ -40,7 +40,7 @@ def claims(results: Results, data: Sequence[str], *, uniform: bool = True) -> li
         judged("Table 1: entropy of influence, sparsemax − softmax", "< 0", _influence(results, data)),
         _sweep(results, data),
         judged(
-            "Table 5: accuracy, unfrozen − frozen adversaries",
+            f"{_of_table_5(results, data)}: accuracy, unfrozen − frozen adversaries",
             "> 0",
             _adversaries(results, data),
             _far_enough(results, data),
@@ -75,7 +75,7 @@ def _judged(words: str, asks: Asks, found: Sequence[Cell], note: str = "", witho
     if round(side * theirs, 2) <= 0:
         return Claim(words, None, None, None, why_not="the paper's own mean has another sign in these cells")
     here = Here(number, len(cells), _from_to({len(cell.here) for cell in cells}), "test", of="cells", note=counted)
-    return Claim(words, theirs, asks, here)
+    return Claim(words + "†" * any(cell.uniform for cell in cells), theirs, asks, here)
 
 
 def _from_to(numbers: set[int]) -> str:
@@ -164,6 +164,12 @@ def _adversaries(results: Results, data: Sequence[str]) -> list[Cell]:
     return cells
 
 
+def _of_table_5(results: Results, data: Sequence[str]) -> str:
+    """The table, with the sets that its claim rests on if they are not all."""
+    sound = [name for name in data if any(sound_searches(results, name, each, "frozen") for each in paper.ENCODERS)]
+    return ", ".join(["Table 5", *(NAMES[name] for name in (sound if sound != list(data) else ()))])
+
+
 def _far_enough(results: Results, data: Sequence[str]) -> str:
     """In how many searches frozen attention was moved as far as the paper's; elsewhere it is spared the loss."""
     frozen = [
@@ -175,7 +181,7 @@ def _far_enough(results: Results, data: Sequence[str]) -> str:
     far = [
         max(each["dev"]["jensen_shannon"] for each in search["adversaries"]) >= search["wanted"] for search in frozen
     ]
-    return f", frozen far enough in {sum(far)}"
+    return f", frozen far enough in {sum(far)} of {len(far)}"
 
 
 def _less(one: Sequence[float], other: Sequence[float]) -> list[float]:

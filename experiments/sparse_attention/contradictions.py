@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import paper
-from claims import falls_surely
+from claims import DENSE, falls_surely, is_uniform
 from tables import NAMES, REMOVALS, Results, chosen_adversary, in_order, mean_of, sound_searches
 
 
@@ -82,8 +82,17 @@ def _c3(results: Results, data: Sequence[str]) -> str:
         "**C3.** Figure 4 claims that attention has a higher rank correlation with leave-one-out of states than "
         "of inputs in all models; the "
         f"paper's own Table 6 has it so in 1 of 6 Transformer cells. Here (removal at the attention): "
-        f"{', '.join(said)}."
+        f"{', '.join(said)}.{_ranked_by_last_digits(results, data)}"
     )
+
+
+def _ranked_by_last_digits(results: Results, data: Sequence[str]) -> str:
+    """Of which cells among those counted attention is all but uniform."""
+    found = [
+        f"{NAMES[name]} {NAMES[encoder]}"
+        for encoder in paper.ENCODERS for name in data if is_uniform(results, name, encoder, DENSE)
+    ]  # fmt: skip
+    return f" († softmax is all but uniform: {', '.join(found)}.)" if found else ""
 
 
 def _c4(results: Results, data: Sequence[str]) -> str:
@@ -106,7 +115,7 @@ def _c4(results: Results, data: Sequence[str]) -> str:
         "support, which alone "
         "would lift τ far above the paper's 0.15 to 0.25 for Transformers. Mean distance from the paper's "
         "Transformer row "
-        f"under each meaning of removal: {said}. Nearest: {nearest}."
+        f"under each meaning of removal: {said}. Nearest: {nearest}.{_ranked_by_last_digits(results, data)}"
     )
 
 
@@ -127,7 +136,7 @@ def _c5(results: Results, data: Sequence[str]) -> str:
         "**C5.** That rank correlation with input importance falls with sparsity is shown for IMDb alone; between "
         "sparsemax and "
         f"softmax it falls in 7 of the paper's 12 cells. Here: {in_order(cells)}. Correlation of λ with τ(attention, "
-        f"gradient at the inputs): {said or 'sweep not run'}."
+        f"gradient at the inputs): {said or 'sweep not run'}.{_ranked_by_last_digits(results, data)}"
     )
 
 

@@ -42,7 +42,7 @@ LABELS = ("softmax", *(f"{value:g}" for value in paper.SPARSITIES))
 def draw(results: Results, folder: Path) -> None:
     """All figures as SVG: one row per encoder, one column per set; bars are intervals over documents and seeds."""
     data = [name for name in paper.SETS if any(each["data"] == name for each in results["classifiers"])]
-    for name, (quantities, _) in FIGURES.items():
+    for name, (quantities, about) in FIGURES.items():
         figure, axes = pyplot.subplots(
             len(paper.ENCODERS),
             len(data),
@@ -55,6 +55,8 @@ def draw(results: Results, folder: Path) -> None:
             for column, each in enumerate(data):
                 _panel(results, each, encoder, quantities, axes[row, column])
         axes[0, 0].legend(fontsize=SMALL, frameon=False)
+        figure.suptitle(about, fontsize=TITLE)
+        figure.supxlabel("softmax alone, then sparsegen by λ, from dense to sparse", fontsize=SMALL)
         write_figure(figure, folder / f"{name}.svg")
 
 

@@ -38,8 +38,9 @@ from tables import (
     table_6,
     ties,
     trials,
+    uniform_in_sweep,
 )  # fmt: skip
-from verdict import RULE, claims_table
+from verdict import RULE, Claim, claims_table
 
 ROOT = Path(__file__).parents[2]
 HERE = "experiments/sparse_attention"
@@ -52,6 +53,7 @@ def first_screen(results: Results, figures: str, appendix: str) -> str:
     """Claims, pictures, and what they mean."""
     data = _data(results)
     shown = "\n\n".join(f"![{FIGURES[name][1]}]({figures}/{name}.svg)" for name in FIRST_FIGURES)
+    shown_claims = claims(results, data)
     lines = [
         "# Is sparse attention more interpretable?",
         "",
@@ -61,9 +63,11 @@ def first_screen(results: Results, figures: str, appendix: str) -> str:
             tables."""
         ),
         "",
-        *claims_table(claims(results, data)),
+        *claims_table(shown_claims),
         "",
-        *paragraph(f"{RULE} Intervals: over cells (set, encoder, attention), each a mean of seeds."),
+        *paragraph(
+            f"{RULE} Intervals: over cells (set, encoder, attention), each a mean of seeds. {_dagger(shown_claims)}"
+        ),
         "",
         shown,
         "",
@@ -72,6 +76,10 @@ def first_screen(results: Results, figures: str, appendix: str) -> str:
         *(line for point in summary(results, data) for line in bullet(point)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _dagger(shown: Sequence[Claim]) -> str:
+    return "†: some attention uniform." if any(claim.words.endswith("†") for claim in shown) else ""
 
 
 def _data(results: Results) -> list[str]:
@@ -83,7 +91,7 @@ def appendix(results: Results, figures: str, first: str) -> str:
     data = _data(results)
     seeds = {name: _seeds(results, name) for name in data}
     patience, longest = _epochs(results, "patience"), _epochs(results, "max_epochs")
-    shown = "\n\n".join(f"![{about}]({figures}/{name}.svg)\n\n*{about}*" for name, (_, about) in FIGURES.items())
+    shown = "\n\n".join(f"![{about}]({figures}/{name}.svg)" for name, (_, about) in FIGURES.items())
     made = "\n".join([*before(results), *runs(results, data), *after(results)])
     sizes = "; ".join(f"{NAMES[name]} {measured_on(results, name)}" for name in data)
     weights = sorted({each["test"]["settings"]["divergence_weight"] for search in results["adversaries"]
@@ -180,7 +188,9 @@ neither that it falls nor that it rises.
 
 {table_2(results, data)}
 
-The same for τ between attention and the gradient at the inputs (the paper has Figure 3 for this):
+The same for τ between attention and the gradient at the inputs (the paper has Figure 3 for this){
+        _swept_uniform(results, data)
+    }:
 
 {table_2(results, data, "tau g_x")}
 
@@ -242,6 +252,15 @@ def _controlled(results: Results, data: Sequence[str]) -> str:
     return f"{'; '.join(said)}."
 
 
+def _swept_uniform(results: Results, data: Sequence[str]) -> str:
+    """What the dagger says of a row that is over all λ."""
+    found = [
+        f"{NAMES[name]} {NAMES[encoder]} {count} of {len(paper.SPARSITIES)}"
+        for encoder in paper.ENCODERS for name in data if (count := uniform_in_sweep(results, name, encoder))
+    ]  # fmt: skip
+    return f"; † if attention is all but uniform at some λ: {', '.join(found)}" if found else ""
+
+
 def _adversaries(results: Results, data: Sequence[str]) -> str:
     """How far Table 5 can be believed."""
     searches = [search for search in results["adversaries"] if search["job"]["data"] in data]
@@ -261,6 +280,20 @@ def _adversaries(results: Results, data: Sequence[str]) -> str:
             f"search, and came out otherwise (its accuracies are in the row, Table 3 has others again). {stopped}"
         )
     rows = "; ".join(dict.fromkeys(f"{NAMES[name]}, {NAMES[encoder]}" for name, encoder, _ in poor))
+    bearing = {
+        kind: [
+            chosen_adversary(search)
+            for name in data
+            for encoder in paper.ENCODERS
+            for search in sound_searches(results, name, encoder, kind).values()
+        ]
+        for kind in ("frozen", "unfrozen")
+    }
+    unfinished = " and ".join(
+        f"{sum(each['n_epochs'] == each['settings']['max_epochs'] for each in shown)} of {len(shown)} {kind}"
+        for kind, shown in bearing.items()
+    )
+    stopped += f" Of those that the claim rests on the limit stopped {unfinished} ones: these might have gone farther."
     without = f" Without verdict, because of too few seeds or of bases trained anew: {rows}." if poor else ""
     return (
         "The claim rests on cells of at least three seeds, in each of which one base is imitated throughout: a digest "
@@ -353,7 +386,9 @@ def _missing(results: Results) -> str:
         for name in paper.SETS for encoder in paper.ENCODERS if (name, encoder) not in attacked
     ]  # fmt: skip
     if not lacking and not unattacked:
-        return "Every table was run for every set; how many seeds and documents each set has is said below."
+        return (
+            "Every table of the paper was run for every set; how many seeds and documents each set has is said below."
+        )
     parts = [f"Table 2 rests on {'; '.join(lacking)}."] if lacking else []
     parts += [f"No adversary was trained for {'; '.join(unattacked)}."] if unattacked else []
     return f"**Not everything was run.** {' '.join(parts)} A dash in a table stands for what is missing."

@@ -81,6 +81,12 @@ def _flag(group: dict[str, Any] | None) -> str:
     return " †" if entropy and entropy["mean"] is not None and entropy["mean"] >= UNIFORM else ""
 
 
+def uniform_in_sweep(results: Results, data: str, encoder: str) -> int:
+    """At how many λ of the sweep attention is all but uniform, so that a τ with it is one of last digits."""
+    swept = ("sparsemax" if value == 0 else f"sparsegen({value:g})" for value in paper.SPARSITIES)
+    return sum(bool(_flag(find(results, data, encoder, projection))) for projection in swept)
+
+
 def table_text(results: Results, table: str, data: Sequence[str]) -> str:
     """One table, of these sets."""
     makers = {"1": table_1, "2": table_2, "3": table_3, "5": table_5, "6": table_6, "controls": controls}
@@ -144,8 +150,9 @@ def table_2(results: Results, data: Sequence[str], quantity: str = "entropy g_x"
             ours = ["–"] * 5
             if found and found["tau_of_means"] is not None:
                 number = of_rank_correlation(found["tau_of_means"], found["n_models"])
-                ours = [f"{number.value:.3f} [{number.low:.3f}, {number.high:.3f}]"]
-                ours += [_number(found[key], 3) for key in ("rho_of_means", "tau_of_documents")]
+                flag = " †" if quantity.startswith("tau") and uniform_in_sweep(results, name, encoder) else ""
+                ours = [f"{number.value:.3f} [{number.low:.3f}, {number.high:.3f}]{flag}"]
+                ours += [_number(found[key], 3) + flag for key in ("rho_of_means", "tau_of_documents")]
                 ours += [
                     f"{found['n_models']}",
                     f"{found['n_sparsities']} × {found['n_models'] // found['n_sparsities']}",
@@ -266,7 +273,7 @@ def table_5(results: Results, data: Sequence[str]) -> str:
         "JSD",
         "accuracy",
         "Δ",
-        "accuracies of the base in this search",
+        "accuracy of the base (by seed)",
         "mean move of ŷ",
         "weight",
         "epochs",
@@ -309,7 +316,8 @@ def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> li
     if not records:
         return ["–"] * 10
     tests = [chosen_adversary(record) for record in records]
-    bases = sorted({each["test"]["base_accuracy"] for record in records for each in record["adversaries"]})
+    by_seed = [{each["test"]["base_accuracy"] for each in record["adversaries"]} for record in records]
+    bases = [each for own in by_seed for each in sorted(own)]
     keys = ("jensen_shannon", "accuracy", "base_accuracy", "prediction_distance")
     apart, right, base, moved = ([each[key] for each in tests] for key in keys)
     change = [one - other for one, other in zip(right, base, strict=True)]
@@ -323,8 +331,11 @@ def _adversary_cells(results: Results, data: str, encoder: str, kind: str) -> li
 
 
 def _of_seeds(values: Sequence[float], sign: str = "", digits: int = 2) -> str:
-    """The mean of the seeds with its interval, and each of them; of one seed its number."""
-    value, low, high, *each = (f"{number:{sign}.{digits}f}" for number in (*over(values), *values))
+    """The mean of the seeds with its interval, and each of them; of one seed its number. A share ends at 0 and 1."""
+    mean, low_end, high_end = over(values)
+    least = -1.0 if sign else 0.0
+    numbers = (mean, max(least, low_end), min(1.0, high_end), *values)
+    value, low, high, *each = (f"{number:{sign}.{digits}f}" for number in numbers)
     return f"{value} [{low}, {high}] ({', '.join(each)})" if len(values) > 1 else value
 
 
