@@ -311,6 +311,8 @@ def section(board: Mapping[str, Any], run: Mapping[str, Any] | None, about: str,
     if budgets:
         lines += ["", *paragraph(f"With other options than by default: {', '.join(budgets)}.")]
     missing = [COLUMNS[metric] for metric in COLUMNS if metric not in (*columns, *ONLY_WITH_MARKS)]
+    if "batch_difference" not in board["means"]:
+        missing.append("whether scores change with the texts in the same batch")
     if missing:
         lines += ["", *paragraph(f"Not measured on this board: {', '.join(missing)}.")]
     if board["left_out"]:
