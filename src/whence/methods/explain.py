@@ -423,10 +423,11 @@ def _warnings(
             said.append("the model reads its padding, so it was given texts of one length at a time")
     if not np.isfinite(values).all():
         raise NonFiniteError("some scores are not finite numbers", "the model's numbers overflow; try float32")
-    zero = np.all(values == 0, axis=2)
-    for row in np.flatnonzero(zero.any(axis=1)):
-        silent = ", ".join(str(layer) for layer, nothing in zip(layers, zero[row], strict=True) if nothing)
-        found[row].append(f"all scores are zero at layer {silent}")
+    speaks: np.ndarray = values.any(axis=2)
+    for said, row in zip(found, speaks.tolist(), strict=True):
+        if not all(row):
+            silent = ", ".join(str(layer) for layer, something in zip(layers, row, strict=True) if not something)
+            said.append(f"all scores are zero at layer {silent}")
     if missing is not None:
         explained = np.abs(values.sum(axis=2))
         for row, index in np.argwhere(missing > np.maximum(INCOMPLETE * (explained + missing), 1e-3)):

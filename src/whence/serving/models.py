@@ -102,7 +102,7 @@ class ServedModel:
         """Answers to questions that are alike; where they fail together, each is asked alone, so that one bad text
         spoils no other."""
         try:
-            with self._watch.over(ends_after(self.limits.seconds, TooLongError(self.limits.seconds))):
+            with self._watch.over(ends_after(self.limits.seconds, lambda: TooLongError(self.limits.seconds))):
                 return self._told(asked)
         except TooLongError as error:
             return [error] * len(asked)
