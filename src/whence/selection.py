@@ -55,7 +55,7 @@ class Selection:
         self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
     ) -> Float[Tensor, " batch"]:
         """The target of each row, in float32, differentiable."""
-        return self.parts(logits, mask) @ self.weights
+        return self._added_up(self.parts(logits, mask))
 
     def parts(
         self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
@@ -68,7 +68,7 @@ class Selection:
     ) -> Float[Tensor, "batch output"]:
         """The target of each row and, where they are asked about by themselves, each of its outputs behind it."""
         picked = self._picked(logits, mask)
-        whole = self._on_its_scale(picked.sum(dim=-1)) @ self.weights
+        whole = self._added_up(self._on_its_scale(picked.sum(dim=-1)))
         if self.n_outputs == 1:
             return whole[:, None]
         return torch.cat([whole[:, None], self._on_its_scale(picked[:, 0])], dim=1)
@@ -94,6 +94,9 @@ class Selection:
         rows = torch.arange(len(self.indices), device=self.indices.device)[:, None, None]
         tokens, labels = self.indices.unbind(dim=-1)
         return rows, tokens, labels
+
+    def _added_up(self, parts: Float[Tensor, "batch part"]) -> Float[Tensor, " batch"]:
+        return parts[:, 0] if len(self.weights) == 1 else parts @ self.weights  # of one part it is 1
 
     def _on_its_scale(self, sums: Float[Tensor, "batch some"]) -> Float[Tensor, "batch some"]:
         return sums.exp() if self.scale == "probability" else sums

@@ -6,10 +6,10 @@ import time
 import warnings as python_warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -178,8 +178,7 @@ def _explained(
     return [explanation for explanation in found if explanation is not None]
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(NamedTuple):
     """Everything about a call but the texts, checked before the model runs."""
 
     name: str
@@ -287,7 +286,7 @@ def _answer(model: LayeredModel, encodings: list[Encoding], plan: _Plan) -> list
             raise
     torch.cuda.empty_cache()
     kept = plan.kept_tokens and max(1, plan.kept_tokens // 2)
-    half = replace(plan, batch_tokens=max(1, plan.batch_tokens // 2), kept_tokens=kept)
+    half = plan._replace(batch_tokens=max(1, plan.batch_tokens // 2), kept_tokens=kept)
     middle = (len(encodings) + 1) // 2
     return [one for part in (encodings[:middle], encodings[middle:]) if part for one in _answer(model, part, half)]
 
@@ -424,10 +423,11 @@ def _warnings(
             said.append("the model reads its padding, so it was given texts of one length at a time")
     if not np.isfinite(values).all():
         raise NonFiniteError("some scores are not finite numbers", "the model's numbers overflow; try float32")
-    zero = np.all(values == 0, axis=2)
-    for row in np.flatnonzero(zero.any(axis=1)):
-        silent = ", ".join(str(layer) for layer, nothing in zip(layers, zero[row], strict=True) if nothing)
-        found[row].append(f"all scores are zero at layer {silent}")
+    speaks: Any = values.any(axis=2)
+    for said, row in zip(found, speaks.tolist(), strict=True):
+        if not all(row):
+            silent = ", ".join(str(layer) for layer, something in zip(layers, row, strict=True) if not something)
+            said.append(f"all scores are zero at layer {silent}")
     if missing is not None:
         explained = np.abs(values.sum(axis=2))
         for row, index in np.argwhere(missing > np.maximum(INCOMPLETE * (explained + missing), 1e-3)):

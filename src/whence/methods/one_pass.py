@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from whence.columns import Later
 from whence.errors import UnknownNameError, UsageError
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 Part = Literal["both", "shapley", "relevance"]
 PARTS: tuple[Part, ...] = ("both", "shapley", "relevance")
+_SMALLEST = torch.finfo(torch.float32).tiny
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ def one_pass(question: Question, *, probes: TrainedShares | str | Path | None = 
         meaning = RELEVANCE[shares.relevance]
         return Scores(of_outputs(_share_of_sizes(relevance)[:, :, None]), meaning=meaning, warnings=warnings)
     shapley = asked.of(told.shapley)
-    mean = _share_of_sizes(torch.stack([shapley, relevance])).mean(dim=0)
+    mean = _share_of_sizes(torch.stack([shapley, relevance])).sum(dim=0) / 2
     notes = _notes(told, _standard_errors(shares, told, shapley[:, 0]))
     return Scores(of_outputs(mean[:, :, None]), warnings=warnings, notes=notes)
 
@@ -133,11 +133,12 @@ def _standard_errors(
     shares: ModelShares, told: Learned, values: Float[Tensor, "batch token"]
 ) -> Float[Tensor, "batch token"]:
     players = told.players
-    return players.spread(shares.errors.of(*players.by_player(values)))
+    return players.spread(shares.errors.of(players.by_player(values), players.number))
 
 
 def _share_of_sizes(values: Float[Tensor, "*batch output token"]) -> Float[Tensor, "*batch output token"]:
-    return normalize(values, p=1, dim=-1, eps=torch.finfo(torch.float32).tiny)
+    sizes: Tensor = torch.linalg.vector_norm(values, 1, dim=-1, keepdim=True)
+    return values / sizes.clamp(min=_SMALLEST)
 
 
 def _notes(told: Learned, errors: Float[Tensor, "batch token"]) -> Sequence[Sequence[str]]:
@@ -145,8 +146,8 @@ def _notes(told: Learned, errors: Float[Tensor, "batch token"]) -> Sequence[Sequ
     said = "its Shapley part is off by up to {:.3f} per token in nine of ten held-out cases"
 
     def notes() -> list[list[str]]:
-        typical = NINETY * total / told.players.free.sum(dim=1).sqrt()
-        return [[said.format(error)] for error in typical.tolist()]
+        each = zip(total.tolist(), told.players.n_free.tolist(), strict=True)
+        return [[said.format(NINETY * error / max(1, tokens) ** 0.5)] for error, tokens in each]
 
     return Later(len(total), notes)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import regex
@@ -151,9 +152,15 @@ class EncodesResponses(Protocol):
 
 def encode_each(tokenizer: Tokenizer, texts: Sequence[tuple[str, str | None]]) -> list[Encoding]:
     """Texts with their pairs as a model reads them, at once where the tokenizer can."""
-    if isinstance(tokenizer, EncodesMany):
-        return tokenizer.encode_each(texts)
+    if _encodes_many(type(tokenizer)):
+        return cast(EncodesMany, tokenizer).encode_each(texts)
     return [tokenizer.encode(*text) for text in texts]
+
+
+@cache
+def _encodes_many(kind: type) -> bool:
+    """Whether a kind of tokenizer does: to look through a protocol takes longer than to encode a short text."""
+    return issubclass(kind, EncodesMany)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,6 +321,8 @@ def collate(
 def moved(table: np.ndarray, device: torch.device) -> Tensor:
     """The table there; a GPU is sent it on the way, behind all else that it was told, and nobody waits for that."""
     tensor = torch.from_numpy(table)
+    if device.type == "cpu":
+        return tensor
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 

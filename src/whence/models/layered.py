@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from numbers import Integral
@@ -207,7 +208,7 @@ class LayeredModel:
         """
         with (
             self.held(),
-            torch.inference_mode(torch.is_inference_mode_enabled() and not differentiable),
+            torch.inference_mode(False) if differentiable else nullcontext(),
             torch.set_grad_enabled(differentiable),
             self.stack.over(inputs).recording(differentiable=differentiable, embeddings=embeddings) as trace,
         ):

@@ -118,11 +118,8 @@ class Stack:
             trace.hidden.append(self._state_of(output))
             return output
 
-        with ExitStack() as stack:
-            self._check_differentiable()
-            handle = self.embedding.register_forward_hook(in_this_thread(keep_embeddings))
-            stack.callback(handle.remove)
-            stack.enter_context(self._wrapped(run))
+        self._check_differentiable()
+        with self.embedding.register_forward_hook(in_this_thread(keep_embeddings)), self._wrapped(run):
             yield trace
         if len(trace.hidden) != self.n_layers + 1:
             counted = max(len(trace.hidden) - 1, 0)
@@ -260,11 +257,9 @@ class Stack:
         self.carries = self.carries or any(other is not None for other in others)
         return state  # type: ignore[no-any-return]
 
-    @contextmanager
-    def _wrapped(self, run: Callable[..., Any]) -> Iterator[None]:
+    def _wrapped(self, run: Callable[..., Any]) -> AbstractContextManager[None]:
         """Inside, in this thread, every block's forward goes through `run`, which is told how the state is called."""
-        with forwards_through(self.blocks, lambda block, *call: run(*call, self._called[block])):
-            yield
+        return forwards_through(self.blocks, lambda block, *call: run(*call, self._called[block]))
 
 
 class Resumable(Protocol):

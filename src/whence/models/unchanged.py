@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, is_
 from weakref import WeakKeyDictionary
 
 from torch import nn
@@ -12,6 +12,7 @@ from whence.models.adapters import active_in, adapted
 from whence.models.parts import parts_of
 
 _version = attrgetter("_version")
+_END = object()  # behind the last part, so that one more or one less is seen too
 
 
 class Seen:
@@ -22,9 +23,9 @@ class Seen:
 
     def __init__(self, module: nn.Module) -> None:
         parts = parts_of(module)
-        self._tables = [table.values() for part in parts for table in (part._modules, part._parameters)]
-        self._held = list(chain.from_iterable(self._tables))  # held on to, so that nothing else can have its id
-        self._ids = list(map(id, self._held))
+        tables = (table for part in parts for table in (part._modules, part._parameters))
+        self._tables = [table.values() for table in tables if table]  # what holds nothing runs nothing
+        self._held = [*chain.from_iterable(self._tables), _END]
         self._weights = [each for each in self._held if isinstance(each, nn.Parameter)]
         self._versions = list(map(_version, self._weights))
         self._adapters = [(part, active_in(part)) for part in adapted(parts)]
@@ -32,7 +33,7 @@ class Seen:
     def holds(self) -> bool:
         """Whether all of that is still so."""
         return (
-            list(map(id, chain.from_iterable(self._tables))) == self._ids
+            all(map(is_, chain(*self._tables, (_END,)), self._held))
             and list(map(_version, self._weights)) == self._versions
             and all(active_in(part) == then for part, then in self._adapters)
         )

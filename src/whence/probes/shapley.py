@@ -29,7 +29,7 @@ from whence.tasks.response import Response
 from whence.units import UnitName
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Float, Int
 
 SCHEMA = "whence.shapley/1"
 Relevance = Literal["held_still", "attn_lrp"]
@@ -52,23 +52,20 @@ class ErrorScale:
     players: float
     spread: float
 
-    def of(
-        self, values: Float[Tensor, "batch player"], there: Bool[Tensor, "batch player"]
-    ) -> Float[Tensor, "batch player"]:
-        """The standard error of each player's value."""
-        own, mean, number = log_sizes(values, there)
-        alike = torch.add(self.mean * mean, number, alpha=self.players)
+    def of(self, values: Float[Tensor, "batch player"], number: Int[Tensor, " batch"]) -> Float[Tensor, "batch player"]:
+        """The standard error of each player's value, where each text has so many players and all other values are 0."""
+        own, mean, count = log_sizes(values, number)
+        alike = torch.add(self.mean * mean, count, alpha=self.players)
         return self.spread / NINETY * exp(self.constant) * torch.add(alike, own, alpha=self.own).exp()
 
 
 def log_sizes(
-    values: Float[Tensor, "batch player"], there: Bool[Tensor, "batch player"]
+    values: Float[Tensor, "batch player"], number: Int[Tensor, " batch"]
 ) -> tuple[Float[Tensor, "batch player"], Float[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
     """What an error is foretold from: the logarithms of each value's size, of their mean, and of their number."""
-    number = there.sum(dim=-1, keepdim=True, dtype=values.dtype)
-    sizes = torch.where(there, values.abs(), 0.0)
-    mean = sizes.sum(dim=-1, keepdim=True) / number + TINY
-    return (sizes + TINY).log(), mean.log(), number.log()
+    sizes, count = values.abs(), number.to(values)[:, None]
+    mean = sizes.sum(dim=-1, keepdim=True) / count + TINY
+    return (sizes + TINY).log(), mean.log(), count.log()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,16 +85,17 @@ class Familiar:
 
     def distance(self, means: Float[np.ndarray, "batch features"]) -> Float[np.ndarray, " batch"]:
         """How far out texts lie: the mean square along the directions and in the rest, 1 being usual."""
-        centre, directions, scales = self._in_memory
+        centre, directions, usual = self._in_memory
         away = means - centre
-        along = away @ directions
-        rest = (np.square(away).sum(axis=-1) - np.square(along).sum(axis=-1)).clip(min=0) / self.beyond
-        found: Float[np.ndarray, " batch"] = (np.square(along / scales).mean(axis=-1) + rest) / 2
+        along = np.square(away @ directions)
+        rest = np.maximum(np.square(away).sum(axis=-1) - along.sum(axis=-1), 0) / self.beyond
+        found: Float[np.ndarray, " batch"] = (along @ usual + rest) / 2
         return found
 
     @cached_property
     def _in_memory(self) -> tuple[np.ndarray, ...]:
-        return tuple(each.float().numpy() for each in (self.centre, self.directions, self.scales))
+        usual = 1 / (self.scales.square() * len(self.scales))  # of a mean over directions
+        return tuple(each.float().numpy() for each in (self.centre, self.directions, usual))
 
     def warnings(self, inputs: Inputs, last: Float[Tensor, "batch token features"]) -> Sequence[Sequence[str]]:
         """Why the learned answer on a text may be worth little."""
@@ -162,8 +160,9 @@ class ModelShares:
         with torch.no_grad():
             raw = raw_shares(model, network, inputs, states, selection)
             nobody, passes = self.nobody.earned(model, inputs, selection, players, batch_tokens)
-            shapley = players.efficient(raw[0], everybody - nobody)
-        return Learned(shapley, players.played(raw[1]), players, passes)
+            shapley, relevance = players.played(raw)
+            shapley = players.shifted(shapley, everybody - nobody)
+        return Learned(shapley, relevance, players, passes)
 
     def _check_answer(self, model: LayeredModel) -> None:
         """Refuse whole responses if one answer was learnt, and one answer if responses were."""

@@ -65,9 +65,14 @@ class BatchPlayers:
         return self.free.cumsum(dim=1) * self.free - 1 if self.gathered is None else self.gathered
 
     @cached_property
+    def n_free(self) -> Int[Tensor, " batch"]:
+        """How many tokens come and go."""
+        return self.free.sum(dim=1)
+
+    @cached_property
     def number(self) -> Int[Tensor, " batch"]:
         """How many players there are."""
-        return self.free.sum(dim=1) if self.gathered is None else self.gathered.amax(dim=1) + 1
+        return self.n_free if self.gathered is None else self.gathered.amax(dim=1) + 1
 
     @cached_property
     def _index(self) -> Int[Tensor, "batch token"]:
@@ -90,13 +95,12 @@ class BatchPlayers:
         sums = values.new_zeros(*values.shape[:-1], self._most)
         return sums.scatter_add_(-1, index, torch.where(free, values, 0.0))
 
-    def by_player(
-        self, values: Float[Tensor, "batch token"]
-    ) -> tuple[Float[Tensor, "batch place"], Bool[Tensor, "batch place"]]:
-        """Values of tokens, summed up for each player, and the places where there is one: who is alone has its own."""
-        if self.alone:
-            return values, self.free
-        return self.sums(values), torch.arange(self._most, device=self.number.device) < self.number[:, None]
+    def by_player(self, values: Float[Tensor, "batch token"]) -> Float[Tensor, "batch place"]:
+        """Values of tokens as they were `played`, summed up for each player: who is alone has its own place.
+
+        At places where there is no player they are 0.
+        """
+        return values if self.alone else self.sums(values)
 
     @cached_property
     def share(self) -> Float[Tensor, "batch token"]:
@@ -109,7 +113,7 @@ class BatchPlayers:
         of_its_own = values if self.alone else values.gather(1, self._index)
         return self.share.to(values) * of_its_own
 
-    def played(self, values: Float[Tensor, "batch target token"]) -> Float[Tensor, "batch target token"]:
+    def played(self, values: Float[Tensor, "*any batch target token"]) -> Float[Tensor, "*any batch target token"]:
         """The values of those that come and go; 0 for those that always stay."""
         return torch.where(self.free[:, None], values, 0.0)
 
@@ -117,9 +121,14 @@ class BatchPlayers:
         self, values: Float[Tensor, "batch target token"], earned: Float[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target token"]:
         """The values shifted, by the same amount for each player, so that they add up to what all earn together."""
-        values = self.played(values)
-        missing = (earned - values.sum(dim=-1)) / self.number[:, None]
-        return torch.addcmul(values, missing[..., None], self.share.to(values)[:, None])
+        return self.shifted(self.played(values), earned)
+
+    def shifted(
+        self, played: Float[Tensor, "batch target token"], earned: Float[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target token"]:
+        """The same of values that were `played`."""
+        missing = (earned - played.sum(dim=-1)) / self.number[:, None]
+        return torch.addcmul(played, missing[..., None], self.share.to(played)[:, None])
 
 
 def absent_word(model: LayeredModel) -> Float[Tensor, " embedding"]:
@@ -167,6 +176,13 @@ class Outputs:
     places: Mapping[Hashable, int]
     logits: Float[Tensor, "place *token label"]
 
+    def of(self, looks: Sequence[Hashable]) -> Float[Tensor, "look *token label"]:
+        """The logits of texts that look so."""
+        places = [self.places[look] for look in looks]
+        if len(places) == 1:  # nothing need be copied
+            return self.logits[places[0] : places[0] + 1]
+        return self.logits[moved(np.array(places), self.logits.device)]
+
     def and_these(self, more: Mapping[Hashable, Float[Tensor, "*token label"]]) -> Outputs:
         places = {look: place for place, look in enumerate(more, len(self.places))}
         added = torch.stack(list(more.values()))
@@ -205,18 +221,20 @@ class Nobody:
             held = sum(len(each.places) for each in self.remembered.values())
             if not forgets and known.logits[0].numel() <= SMALL and held + len(new) <= MOST_REMEMBERED:
                 self.remembered[kind] = known
-        places = moved(np.array([known.places[look] for look in looks]), inputs.ids.device)
-        passes = np.zeros(len(inputs), dtype=np.int64)
-        passes[list(new.values())] = 1
-        return selection.parts(known.logits[places], inputs.mask), torch.from_numpy(passes)
+        passes = torch.zeros(len(inputs), dtype=torch.long)
+        for row in new.values():
+            passes[row] = 1
+        return selection.parts(known.of(looks), inputs.mask), passes
 
 
 def _looks(inputs: Inputs, players: BatchPlayers) -> list[Hashable]:
     """All that is left of each text when no player is there, as bytes."""
     tables = inputs.in_memory
     stays = tables.special if players.alone else ~players.free.cpu().numpy()
-    left = np.stack([np.where(stays, tables.ids, -1), *tables.features], axis=2)
-    looks: list[Hashable] = [row[:length].tobytes() for row, length in zip(left, tables.lengths, strict=True)]
+    left = (np.where(stays, tables.ids, -1), *tables.features)
+    looks: list[Hashable] = [
+        b"".join(table[row, :length].tobytes() for table in left) for row, length in enumerate(tables.lengths)
+    ]
     if inputs.read_at is not None:
         looks = list(zip(looks, inputs.read_at.reshape(len(inputs), -1)[:, 0].tolist(), strict=True))
     return looks if inputs.reference is None else list(enumerate(looks))  # what a text is compared with is its own

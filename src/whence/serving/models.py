@@ -27,8 +27,11 @@ from whence.tasks.causal_lm import CausalLM
 
 Asked = AskedPrediction | AskedExplanation
 Answer = Prediction | Explanation
+Written = bytes | Explanation
+"""An answer as JSON, or one whose JSON takes long to write."""
 WRITTEN_AT_ONCE = 1_000
-"""Scores whose JSON takes so little time that other clients need not wait for it."""
+"""Scores whose JSON is written in so little time that the model may wait for it: clients of one batch then get their
+answers at once, and ask again together."""
 MOST_LABELS = 200
 """More than these are a vocabulary, not a list to choose from."""
 
@@ -46,16 +49,12 @@ class ServedModel:
         short = model.encode("a text", "another" if model.reading.needs_pair else None)
         self.usual = usual_method(model, short, None, None, {}).method
         self._watch, self.twins_watch = Watch(model.module), Watch(twin.module)
-        self._desk: Desk[Asked, Answer] = Desk(name, self._answers, limits.waiting, within=model.held)
+        self._desk: Desk[Asked, Written] = Desk(name, self._answers, limits.waiting, within=model.held)
 
     async def answer(self, asked: Asked) -> bytes:
-        """What was asked, as JSON, which is written while the model answers others; for what takes few passes."""
+        """What was asked, as JSON, for what takes few passes; a long one is written while the model answers others."""
         found = await self._desk.ask(asked, self.limits.seconds)
-        if isinstance(found, Prediction):
-            return as_json(vars(found))
-        if found.scores.size <= WRITTEN_AT_ONCE:
-            return explanation_json(found, self.limits)
-        return await asyncio.to_thread(explanation_json, found, self.limits)
+        return found if isinstance(found, bytes) else await asyncio.to_thread(explanation_json, found, self.limits)
 
     @property
     def waiting(self) -> int:
@@ -92,24 +91,29 @@ class ServedModel:
     def close(self) -> None:
         self._desk.close()
 
-    def _answers(self, asked: Sequence[Asked]) -> list[Answer | Exception]:
-        found: dict[int, Answer | Exception] = {}
+    def _answers(self, asked: Sequence[Asked]) -> list[Written | Exception]:
+        found: dict[int, Written | Exception] = {}
         for rows in _alike(asked):
             found |= zip(rows, self._together([asked[row] for row in rows]), strict=True)
         return [found[row] for row in range(len(asked))]
 
-    def _together(self, asked: Sequence[Asked]) -> Sequence[Answer | Exception]:
+    def _together(self, asked: Sequence[Asked]) -> Sequence[Written | Exception]:
         """Answers to questions that are alike; where they fail together, each is asked alone, so that one bad text
         spoils no other."""
         try:
-            with self._watch.over(ends_after(self.limits.seconds, TooLongError(self.limits.seconds))):
-                return self._told(asked)
+            with self._watch.over(ends_after(self.limits.seconds, lambda: TooLongError(self.limits.seconds))):
+                return [self._written(answer) for answer in self._told(asked)]
         except TooLongError as error:
             return [error] * len(asked)
         except Exception as error:
             if len(asked) == 1:
                 return [told(error)]
         return [answer for each in asked for answer in self._together([each])]
+
+    def _written(self, answer: Answer) -> Written:
+        if isinstance(answer, Prediction):
+            return as_json(vars(answer))
+        return explanation_json(answer, self.limits) if answer.scores.size <= WRITTEN_AT_ONCE else answer
 
     def _told(self, asked: Sequence[Asked]) -> Sequence[Answer]:
         first = asked[0]

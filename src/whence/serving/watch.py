@@ -37,7 +37,7 @@ class Watch:
             raise error
 
 
-def ends_after(seconds: float, error: WhenceError) -> Callable[[], WhenceError | None]:
-    """What gives the error once that time is over."""
+def ends_after(seconds: float, error: Callable[[], WhenceError]) -> Callable[[], WhenceError | None]:
+    """What makes the error once that time is over."""
     until = time.monotonic() + seconds
-    return lambda: error if time.monotonic() > until else None
+    return lambda: error() if time.monotonic() > until else None

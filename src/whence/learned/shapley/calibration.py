@@ -22,7 +22,7 @@ from whence.probes.shapley import NINETY, ErrorScale, Familiar, ModelShares, log
 from whence.probes.token_game import earned
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
 PAIRS = 16  # coalitions, and complements, on which values are judged beside the long run's
 DIRECTIONS = 32  # of the mean states of texts, at most
@@ -161,17 +161,22 @@ def error_scale(checked: Sequence[Checked]) -> ErrorScale:
 def _error_features(text: Checked) -> Float[np.ndarray, "place 4"]:
     """What the error of each value is foretold from, and a constant: see `ErrorScale`."""
     values = torch.from_numpy(text.learned)
-    own, mean, number = log_sizes(values, torch.ones_like(values, dtype=torch.bool))
+    own, mean, number = log_sizes(values, _all_of(values))
     columns = [torch.ones_like(own), own, mean.expand_as(own), number.expand_as(own)]
     found: Float[np.ndarray, "place 4"] = torch.stack(columns, dim=-1).flatten(0, 1).numpy()
     return found
+
+
+def _all_of(values: Float[Tensor, "target player"]) -> Int[Tensor, " target"]:
+    """As many players as there are values."""
+    return torch.full(values.shape[:1], values.shape[1])
 
 
 def calibrated(checked: Sequence[Checked], errors: ErrorScale, orders: int) -> Calibration:
     inside, learned, long_run = [], [], []
     for text in checked:
         values = torch.from_numpy(text.learned).float()
-        foretold = errors.of(values, torch.ones_like(values, dtype=torch.bool)).double().numpy()
+        foretold = errors.of(values, _all_of(values)).double().numpy()
         width = NINETY * np.sqrt(np.square(foretold) + np.square(text.standard_errors))
         inside.append((np.abs(text.learned - text.long_run) <= width).ravel())
         learned.append(text.learned[0])
