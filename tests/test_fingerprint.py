@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from whence.models.fingerprint import SAMPLES, fingerprint, first_difference
+from whence.models.unchanged import Seen
 
 every_family = pytest.mark.parametrize("family", tiny_models.FAMILIES)
 
@@ -86,3 +87,11 @@ def test_zeros_equal_zeros_only() -> None:
     assert first_difference(zeros, {"w": torch.zeros(4)}) is None
     assert first_difference(zeros, small) == "w"
     assert first_difference({"w": torch.full((4,), torch.nan)}, zeros) == "w"
+
+
+def test_a_weight_put_where_none_was_is_seen() -> None:
+    module = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
+    seen = Seen(module)
+    assert seen.holds()
+    module[1].register_parameter("scale", nn.Parameter(torch.ones(1)))
+    assert not seen.holds()

@@ -24,7 +24,7 @@ class Seen:
     def __init__(self, module: nn.Module) -> None:
         parts = parts_of(module)
         tables = (table for part in parts for table in (part._modules, part._parameters))
-        self._tables = [table.values() for table in tables if table]  # what holds nothing runs nothing
+        self._tables = [table.values() for table in tables]
         self._held = [*chain.from_iterable(self._tables), _END]
         self._weights = [each for each in self._held if isinstance(each, nn.Parameter)]
         self._versions = list(map(_version, self._weights))
