@@ -19,9 +19,10 @@ import tiny_models
 from typer.testing import CliRunner
 
 import whence
+from whence import memory
 from whence.cli import app
 from whence.cli.run import TextLines
-from whence.corpus import memory, shards
+from whence.corpus import shards
 from whence.corpus.estimate import Estimate
 from whence.corpus.job import told_options
 from whence.corpus.manifest import read_manifest

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "src" / "whence"
 
 # lower parts never import higher ones, not even inside a function; parts in one line may import each other
 STOREYS = (
-    ("columns", "errors", "progress", "units"),
+    ("columns", "errors", "memory", "progress", "units"),
     ("files", "results"),
     ("json_records",),
     ("tokens",),

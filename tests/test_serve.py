@@ -24,6 +24,7 @@ import whence
 from whence.explanation_json import to_json
 from whence.methods import METHODS
 from whence.methods.names import method_named
+from whence.serving import models as serving_models
 from whence.serving.asked import AskedExplanation, AskedPrediction
 from whence.serving.desk import AT_ONCE, Desk
 from whence.serving.limits import BusyError, Limits, TooLongError
@@ -94,6 +95,15 @@ def test_a_prediction_is_what_the_model_says(server: Running, fresh: whence.Laye
     assert said["probabilities"] == pytest.approx(dict(mine.probabilities), abs=1e-5)
     both = predicted(fresh, [TEXT, "a witty film"])
     assert both[0].probability == pytest.approx(said["probability"], abs=1e-5)
+
+
+def test_memory_is_given_back_after_so_many_answers(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(serving_models, "BETWEEN_TRIMS", 3)
+    monkeypatch.setattr(serving_models, "give_memory_back", lambda: given.append(1))
+    for _ in range(7):
+        assert server.post("/api/predict", text=TEXT).status == 200
+    assert len(given) >= 2
 
 
 def test_a_job_says_how_far_it_is_and_what_it_found(server: Running, fresh: whence.LayeredModel) -> None:

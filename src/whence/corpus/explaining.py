@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from whence.corpus.job import Asked, Job, target_of
-from whence.corpus.memory import giving_memory_back
 from whence.data.records import Record
 from whence.errors import WhenceError, WhenceWarning
 from whence.explanation import Explanation, Scale
+from whence.memory import giving_memory_back
 from whence.methods.explain import explain
 from whence.models.batching import Text, encode_each, reads_padding
 from whence.models.layered import LayeredModel

@@ -13,12 +13,12 @@ from typing import Any
 
 from whence.corpus.explaining import explain_each
 from whence.corpus.job import Job
-from whence.corpus.memory import give_memory_back
 from whence.corpus.tables import TABLES, as_bytes, texts_table, words_table
 from whence.data.records import Record
 from whence.errors import FileError
 from whence.files import write_bytes
 from whence.json_records import Reader, load_json, mapping, plain, record, text, whole
+from whence.memory import give_memory_back
 from whence.methods.one_pass import forget_texts
 from whence.models.layered import LayeredModel
 

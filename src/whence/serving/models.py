@@ -12,6 +12,7 @@ from whence.errors import NonFiniteError, UnknownNameError
 from whence.explanation import Explanation, Prediction
 from whence.explanation_json import to_json
 from whence.json_records import encoded
+from whence.memory import give_memory_back
 from whence.methods import METHODS
 from whence.methods.explain import explain
 from whence.methods.names import method_named
@@ -32,6 +33,8 @@ Written = bytes | Explanation
 WRITTEN_AT_ONCE = 1_000
 """Scores whose JSON is written in so little time that the model may wait for it: clients of one batch then get their
 answers at once, and ask again together."""
+BETWEEN_TRIMS = 1_000
+"""Answers after which what they took goes back to the system: that takes milliseconds, and else memory creeps up."""
 MOST_LABELS = 200
 """More than these are a vocabulary, not a list to choose from."""
 
@@ -48,6 +51,7 @@ class ServedModel:
         share_weights(model, twin)
         short = model.encode("a text", "another" if model.reading.needs_pair else None)
         self.usual = usual_method(model, short, None, None, {}).method
+        self._since_trim = 0
         self._watch, self.twins_watch = Watch(model.module), Watch(twin.module)
         self._desk: Desk[Asked, Written] = Desk(name, self._answers, limits.waiting, within=model.held)
 
@@ -95,6 +99,10 @@ class ServedModel:
         found: dict[int, Written | Exception] = {}
         for rows in _alike(asked):
             found |= zip(rows, self._together([asked[row] for row in rows]), strict=True)
+        self._since_trim += len(asked)
+        if self._since_trim >= BETWEEN_TRIMS:
+            self._since_trim = 0
+            give_memory_back()
         return [found[row] for row in range(len(asked))]
 
     def _together(self, asked: Sequence[Asked]) -> Sequence[Written | Exception]:

@@ -1,4 +1,4 @@
-"""What a worker has freed goes back to the system: glibc keeps it, and batches of ever new shapes make that grow."""
+"""What was freed goes back to the system: glibc keeps it, and batches of ever new shapes make that grow."""
 
 from __future__ import annotations
 
