@@ -38,6 +38,7 @@ from whence.serving.jobs import Jobs
 from whence.serving.limits import Limits
 from whence.serving.models import Models, ServedModel, as_json
 from whence.serving.running import listen, serve_until, server_of
+from whence.serving.work import apart
 
 CLIENTS = (1, 8, 50)
 ASKED = {
@@ -55,10 +56,10 @@ def some_texts() -> list[str]:
 def serve() -> None:
     """The server's process: what `whence serve` runs, and a route for the bare model."""
     limits = Limits()
-    models = Models([ServedModel("sentiment", whence.load(), whence.load(), limits)])
+    models = Models([apart(lambda: ServedModel("sentiment", whence.load(), whence.load(), limits))])
     jobs = Jobs(limits)
     app = make_app(models, jobs, limits)
-    alone = whence.load()
+    alone = apart(whence.load)
     module: Any = alone.module
     tokenizer = alone.tokenizer.tokenizer  # type: ignore[attr-defined]
     names = module.config.id2label

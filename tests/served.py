@@ -112,7 +112,6 @@ def running(
         yield Running(listening.getsockname()[1], models, jobs)
     finally:
         jobs.close()
-        models.close()
         server.should_exit = True
         thread.join(10)
         listening.close()

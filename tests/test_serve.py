@@ -580,9 +580,7 @@ def test_the_desk_answers_together_what_waits() -> None:
         await asyncio.sleep(0.05)
         asked[4].cancel()
         start.set()
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        desk.close()
-        return found
+        return await asyncio.gather(*asked, return_exceptions=True)
 
     found = asyncio.run(ask_all())
     assert [each for each in found if isinstance(each, int)] == [number for number in range(0, 100, 2) if number != 4]
@@ -605,7 +603,6 @@ def test_the_desk_is_bounded_in_number_and_time() -> None:
         late = [asyncio.ensure_future(desk.ask(number, 0.2)) for number in range(3)]
         found = await asyncio.gather(*waiting, *late, return_exceptions=True)
         release.set()
-        desk.close()
         assert any(isinstance(each, BusyError) for each in found)
         assert any(isinstance(each, TooLongError) for each in found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -60,6 +61,7 @@ def serve(
         from whence.serving.limits import Limits
         from whence.serving.models import Models, ServedModel
         from whence.serving.running import listen, serve_until, server_of
+        from whence.serving.work import apart
 
         logging.basicConfig(format="%(name)s: %(message)s", level=logging.INFO if log == "texts" else logging.WARNING)
         limits = Limits(characters=max_characters, job_seconds=max_seconds)
@@ -69,9 +71,10 @@ def serve(
         def loaded(source: str, name: str) -> LayeredModel:
             return _called(name, load_model(source, task, revision, head, trust=trust))
 
-        models = Models(
-            [ServedModel(name, loaded(source, name), loaded(source, name), limits) for source, name in names.items()]
-        )
+        def served(source: str, name: str) -> ServedModel:
+            return ServedModel(name, loaded(source, name), loaded(source, name), limits)
+
+        models = Models([apart(partial(served, source, name)) for source, name in names.items()])
         jobs = Jobs(limits)
         elsewhere = () if host in LOOPBACK else (host.lower(), socket.gethostname().lower())
         hosts = dict.fromkeys([*LOOPBACK, *elsewhere, *(name.lower() for name in allow_host or ())])
@@ -81,11 +84,7 @@ def serve(
         say(f"whence serves {', '.join(names.values())} at {address}{f'?token={token}' if token else ''}")
         say("Ctrl-C ends it")
 
-        def ended() -> None:
-            jobs.close()
-            models.close()
-
-        serve_until(server_of(app, limits), listening, ended)
+        serve_until(server_of(app, limits), listening, jobs.close)
 
 
 def _check(host: str, token: str | None) -> None:

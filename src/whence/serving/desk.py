@@ -1,17 +1,16 @@
-"""A thread that answers what waits for it, many at a time: so a model is never run by two at once, and batches form
+"""A place where one thread answers what waits, many at a time: so a model is never run by two at once, and batches form
 by themselves while it is busy."""
 
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from whence.serving.limits import BusyError, TooLongError
+from whence.serving.work import Work
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -28,7 +27,7 @@ class _Waiting(Generic[Question, Answer]):
 class Desk(Generic[Question, Answer]):
     """`answer` gets questions and gives an answer, or an error, to each; it raises nothing itself.
 
-    All of it happens `within` a context that the thread enters once.
+    All of it happens `within` a context, which stays entered while questions come.
     """
 
     def __init__(
@@ -40,10 +39,8 @@ class Desk(Generic[Question, Answer]):
     ) -> None:
         self._answer = answer
         self._most = most
-        self._within = within
         self.waiting = 0  # those that are answered now, and those that wait to be
-        self._queue: queue.SimpleQueue[_Waiting[Question, Answer] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name=f"whence: {name}", daemon=True).start()
+        self._work: Work[_Waiting[Question, Answer]] = Work(name, self._answer_all, AT_ONCE, within)
 
     async def ask(self, question: Question, seconds: float) -> Answer:
         """The answer, once it is there; who no longer waits is passed over."""
@@ -51,7 +48,7 @@ class Desk(Generic[Question, Answer]):
             raise BusyError("the model has more to do than it can", 1)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.waiting += 1
-        self._queue.put(_Waiting(question, answer))
+        self._work.put(_Waiting(question, answer))
         try:
             async with asyncio.timeout(seconds):
                 return await answer
@@ -60,30 +57,10 @@ class Desk(Generic[Question, Answer]):
         finally:
             self.waiting -= 1
 
-    def close(self) -> None:
-        """Answer what waits, then end the thread."""
-        self._queue.put(None)
-
-    def _work(self) -> None:
-        with self._within():
-            self._answer_all()
-
-    def _answer_all(self) -> None:
-        while (first := self._queue.get()) is not None:
-            several = [first]
-            closing = False
-            while len(several) < AT_ONCE and not self._queue.empty():
-                another = self._queue.get()
-                if another is None:
-                    closing = True
-                    break
-                several.append(another)
-            asked = [each for each in several if not each.answer.done()]
-            if asked:
-                answers = self._answer([each.question for each in asked])
-                _hand_over(asked, answers)
-            if closing:
-                return
+    def _answer_all(self, several: Sequence[_Waiting[Question, Answer]]) -> None:
+        asked = [each for each in several if not each.answer.done()]
+        if asked:
+            _hand_over(asked, self._answer([each.question for each in asked]))
 
 
 def _hand_over(asked: Sequence[_Waiting[Question, Answer]], answers: Sequence[Answer | Exception]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import queue
 import secrets
-import threading
 import time
 from typing import Any, Literal
 
@@ -13,6 +11,7 @@ from whence.methods.explain import explain
 from whence.serving.asked import AskedExplanation
 from whence.serving.limits import BusyError, Limits, StoppedError, TooLongError, told
 from whence.serving.models import ServedModel, explanation_json
+from whence.serving.work import Work
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 ENDED: tuple[State, ...] = ("done", "failed", "cancelled")
@@ -54,14 +53,12 @@ class Job:
 
 
 class Jobs:
-    """The queue and the thread that works it off. Jobs change state here, or by `Job.cancel`."""
+    """The queue, worked off one by one. Jobs change state here, or by `Job.cancel`."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._jobs: dict[str, Job] = {}
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="whence: jobs", daemon=True)
-        self._thread.start()
+        self._work: Work[Job] = Work("jobs", self._do)
 
     def add(self, asked: AskedExplanation, served: ServedModel) -> Job:
         """A new job; BusyError where as many wait as may."""
@@ -70,7 +67,7 @@ class Jobs:
             raise BusyError(f"{self._limits.jobs} jobs are waiting", 10)
         job = Job(asked, served)
         self._jobs[job.id] = job
-        self._queue.put(job)
+        self._work.put(job)
         return job
 
     def named(self, name: str) -> Job:
@@ -91,10 +88,9 @@ class Jobs:
         return before
 
     def close(self) -> None:
-        """Cancel everything and end the thread."""
+        """Cancel everything."""
         for job in list(self._jobs.values()):
             job.cancel()
-        self._queue.put(None)
 
     def _forget(self) -> None:
         """Let go of the oldest finished jobs, and of those that nobody waits for."""
@@ -106,8 +102,8 @@ class Jobs:
         for job in ended[: max(0, len(ended) - KEPT)]:
             del self._jobs[job.id]
 
-    def _work(self) -> None:
-        while (job := self._queue.get()) is not None:
+    def _do(self, waiting: list[Job]) -> None:
+        for job in waiting:
             if time.monotonic() - job.seen > FORGOTTEN:
                 job.cancel()
             if job.state == "queued":

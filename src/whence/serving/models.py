@@ -43,7 +43,7 @@ class ServedModel:
     """A model under the name that requests use.
 
     While a long job holds the twin, the model itself goes on answering; they share their weights, so the second costs
-    no memory to speak of. The thread of the desk holds the model for good: nobody else runs it.
+    no memory to speak of. The desk holds the model as long as questions come: nobody else runs it.
     """
 
     def __init__(self, name: str, model: LayeredModel, twin: LayeredModel, limits: Limits) -> None:
@@ -91,9 +91,6 @@ class ServedModel:
             "writes": isinstance(reading, CausalLM),
             "methods": self.methods,
         }
-
-    def close(self) -> None:
-        self._desk.close()
 
     def _answers(self, asked: Sequence[Asked]) -> list[Written | Exception]:
         found: dict[int, Written | Exception] = {}
@@ -150,10 +147,6 @@ class Models:
 
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self._served.values())
-
-    def close(self) -> None:
-        for each in self._served.values():
-            each.close()
 
 
 def share_weights(model: LayeredModel, twin: LayeredModel) -> None:
