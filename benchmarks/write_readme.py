@@ -15,7 +15,7 @@ from page_writing import paragraph
 from responses_section import responses_section
 
 HERE = Path(__file__).parent
-
+ASKED_OF_BARE = 0.8  # of the bare model's rate, by `whence serve`
 
 lines = [
     "# Benchmarks",
@@ -205,7 +205,14 @@ for path in sorted((HERE / "results").glob("serve.json")):
         for row in report["rows"]
     ]
     after = next(point for point in memory if point[0] >= memory[-1][0] / 10)
+    reached = {row["clients"]: row["of_bare"] >= ASKED_OF_BARE for row in report["rows"] if row["asked"] == "one_pass"}
+    enough = ", ".join(str(clients) for clients, enough in reached.items() if enough) or "no number"
+    short = ", ".join(str(clients) for clients, enough in reached.items() if not enough)
     lines += [
+        "",
+        *paragraph(f"""Of `one_pass` {ASKED_OF_BARE:.2f} of the bare rate was asked: reached with {enough} of
+        clients{f", not with {short}" if short else ""}. What it adds to a pass is its own network and some hundred
+        small steps, which weigh the less the larger the model and the more texts are answered together."""),
         "",
         *paragraph(f"""Memory: {after[1]:.0f} MB after {after[0]:,.0f} requests, {memory[-1][1]:.0f} MB after
         {memory[-1][0]:,.0f}, all of different texts."""),

@@ -87,15 +87,16 @@ class Familiar:
         """How far out texts lie: the mean square along the directions and in the rest, 1 being usual."""
         centre, directions, usual = self._in_memory
         away = means - centre
-        along = np.square(away @ directions)
+        # by torch: numpy's threads look out for more work long after, and hold up torch's in the batches that follow
+        along = np.square((torch.from_numpy(away) @ directions).numpy())
         rest = np.maximum(np.square(away).sum(axis=-1) - along.sum(axis=-1), 0) / self.beyond
-        found: Float[np.ndarray, " batch"] = (along @ usual + rest) / 2
+        found: Float[np.ndarray, " batch"] = ((along * usual).sum(axis=-1) + rest) / 2
         return found
 
     @cached_property
-    def _in_memory(self) -> tuple[np.ndarray, ...]:
+    def _in_memory(self) -> tuple[np.ndarray, Float[Tensor, "features direction"], np.ndarray]:
         usual = 1 / (self.scales.square() * len(self.scales))  # of a mean over directions
-        return tuple(each.float().numpy() for each in (self.centre, self.directions, usual))
+        return self.centre.float().numpy(), self.directions.float(), usual.float().numpy()
 
     def warnings(self, inputs: Inputs, last: Float[Tensor, "batch token features"]) -> Sequence[Sequence[str]]:
         """Why the learned answer on a text may be worth little."""
