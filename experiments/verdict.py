@@ -12,7 +12,7 @@ Asks = Literal["> 0", "< 0", "at least", "at most", "about"]
 Verdict = Literal["reproduced", "not reproduced", "reversed", "not tried"]
 
 RULE = (
-    "*Reproduced*: the 95 % interval lies wholly on the paper's side of 0 (*reversed*: beyond 0), or reaches its “at "
+    "*Reproduced*: the 95 % interval lies wholly on the paper's side of 0 (*reversed*: beyond), or reaches its “at "
     "least”, “at most”, “about”; else *not reproduced*."
 )
 HEAD = ("claim", "paper", "here", "verdict")

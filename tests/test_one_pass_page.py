@@ -109,8 +109,9 @@ def test_a_decoder_is_on_the_page_as_soon_as_its_board_has_probes(
     found = opening()
     assert "Not judged yet" not in found
     assert "A decoder's next word: the probes of this board learnt the shares of the network held still." in found
-    assert "- A decoder's next word: `one_pass` is surely above `shapley` (25 orders) with" in found
+    decoder = f"- A decoder's next word (n = {board.n_texts})"
+    assert f"{decoder}: `one_pass` is surely above `shapley` (25 orders) with" in found
     assert "- What a decoder answers, without Shapley sampling: Believe" in found
-    assert "which was asked for and not found" in found, "SST-2, beside Shapley sampling of the probability"
+    assert "; our aim was all of them." in found, "SST-2, beside Shapley sampling of the probability"
     mean = np.mean(of_each_text(board)["one_pass"])
     assert f"| one_pass | {mean:.3f} [" in written(scoreboards).partition("## A decoder's next word")[2]

@@ -44,6 +44,8 @@ HERE_CELL = re.compile(
     rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]; n = ([\d,]+)(?: cells)?, (\d(?: to \d)?) seeds?, [\w ,]+(?:; .+)?"
 )
 COUNTED_BESIDE = re.compile(r"^n$|\(n\)|^n \(models\)$|^(?:training )?texts$|^sentences$")
+ESTIMATE = re.compile(r"\d\.\d|^\d+–\d+$")
+"""What is measured on texts: a number with a point, or a range of ranks."""
 COUNTED_ABOVE = re.compile(r"\bn = \d|\d (?:texts|sentences|reviews)\b|\bmedian of \d")
 
 
@@ -185,11 +187,11 @@ def test_the_walk_finds_an_interval_that_does_not_hold() -> None:
 
 def lacks_n(table: Table) -> bool:
     """Whether a table shows numbers and neither its head, nor its rows, nor the paragraph above says of how many."""
-    if not any(re.search(r"\d\.\d", cell) for row in table.rows for cell in row):
+    if not any(ESTIMATE.search(cell) for row in table.rows for cell in row):
         return False
     if any(COUNTED_BESIDE.search(cell) for cell in table.head) or COUNTED_ABOVE.search(table.above):
         return False
-    with_numbers = {at for row in table.rows for at, cell in enumerate(row) if at and re.search(r"\d\.\d", cell)}
+    with_numbers = {at for row in table.rows for at, cell in enumerate(row) if at and ESTIMATE.search(cell)}
     if all(re.search(r"\bn = \d", table.head[at]) for at in with_numbers):
         return False
     return not all(any(re.search(r"\bn = \d", cell) for cell in row) for row in table.rows if row[-1] != "not tried")
@@ -200,6 +202,40 @@ def test_no_number_without_n(page: str) -> None:
     for table in tables(text_of(page)):
         if "(Ferrando et al., 2023): not to be compared" not in table.above:  # of others, who state no one n
             assert not lacks_n(table), (table.above[-200:], table.head)
+
+
+NOT_MEASURED = re.compile(
+    r"(?:Python|torch|transformers|captum|numpy|whence|SQuAD) \d[\w.+]*|multiplier_limit [\d.]+|`[^`]*`|\]\([^)]*\)"
+    r"|more than 0\.03 below the paper's accuracy|\d workers write [\d.]+ MB a second"
+)
+"""Versions, settings, links, and what a page of times multiplies."""
+COUNTED_IN_PROSE = re.compile(r"\bn = \d|\d (?:texts|sentences|reviews|prompts)\b|\bmedian of \d")
+
+
+def sections_without_n(text: str) -> list[str]:
+    """The parts of a page, from heading to heading, whose prose has numbers while nothing in them says of how many."""
+    found = []
+    for part in re.split(
+        r"^(?=#+ )", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), flags=re.MULTILINE
+    ):
+        prose = " ".join(line for line in part.splitlines() if not line.startswith(("|", "![")))
+        counted = COUNTED_IN_PROSE.search(part) or any(
+            COUNTED_BESIDE.search(cell) for table in tables(part) for cell in table.head
+        )
+        if ESTIMATE.search(NOT_MEASURED.sub("", prose)) and not counted:
+            found.append(part.splitlines()[0])
+    return found
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OF_BENCHMARKS])
+def test_no_number_in_prose_without_n(page: str) -> None:
+    assert sections_without_n(text_of(page)) == []
+
+
+def test_the_walk_finds_prose_without_n() -> None:
+    found = "# A page\n\nOf n = 14 classifiers 0.35.\n\n## One\n\nHere 0.86, torch 2.13.0+cpu.\n\n## Two\n\ntorch 2.0\n"
+    assert sections_without_n(found) == ["## One"]
+    assert sections_without_n(found.replace("0.86", "0.86 (n = 7)")) == []
 
 
 def test_every_page_that_a_script_writes_is_walked() -> None:
@@ -213,6 +249,7 @@ def test_every_page_that_a_script_writes_is_walked() -> None:
 
 def test_the_walk_finds_a_table_without_n() -> None:
     assert lacks_n(Table("Agreement:", ["layer", "agreement"], [["1", "0.94"]]))
+    assert lacks_n(Table("Ranks:", ["method", "SST-2"], [["one_pass", "1–2"]]))
     assert not lacks_n(Table("Agreement, n = 872:", ["layer", "agreement"], [["1", "0.94"]]))
     assert not lacks_n(Table("Agreement:", ["layer", "n", "agreement"], [["1", "872", "0.94"]]))
     assert lacks_n(Table("Agreement:", ["layer", "texts without an order", "agreement"], [["1", "3", "0.94"]]))
@@ -462,7 +499,7 @@ def test_all_texts_stand_beside_the_sample_and_bear_the_claims(parts: list[str],
     on_all = "n = 3,800, 1 seed, half of test"
     assert (on_all in rows["AG News, hiding: decoded − Shapley"][2]) == ("games" in parts)
     assert (on_all in rows["AG News, hiding: decoded − Shapley, ordinary"][2]) == ("ordinary" in parts)
-    assert ("n = 7,600, 1 seed, test" in rows["AG News, overlap: decoded − lowest rival"][2]) == ("overlap" in parts)
+    assert ("n = 7,600, 1 seed, test" in rows["AG News, overlap: decoded − paper's rival"][2]) == ("overlap" in parts)
     assert ("all 7,600 test texts of AG News, ordinary" in rows) == ("ordinary" not in parts)
     assert ("all 7,600 test texts of AG News, embedded" in rows) == ("games" not in parts)
     assert "## All texts" in second

@@ -177,7 +177,7 @@ def test_ranks_on_all_boards(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     together = text[text.index("## On all boards") : text.index("## Sentiment")]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in together.splitlines() if line.startswith("| ")]
-    assert rows[0] == ["method", "SST-2", "decoder"]
+    assert rows[0] == ["method", f"SST-2 (n = {len(TEXTS)})", f"decoder (n = {len(TEXTS)})"]
     assert rows[1] == ["shapley", "1", "1"]
     assert ["length", "–"] in [[row[0], row[2]] for row in rows]
     assert "On every board nobody is surely more faithful than shapley." in together

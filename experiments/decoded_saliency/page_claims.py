@@ -76,8 +76,11 @@ def ordinary(training: Mapping[str, Any], plain: Mapping[str, Any]) -> str:
     )
     if "sst2" not in plain:
         return f"{told}."
-    reads = plain["sst2"]["head"]["probability"][bare["layer"]]
-    return f"{told}; after an ordinary fine-tuning of all weights, from another pretraining, {reads:.2f}."
+    read = plain["sst2"]["head"]
+    return (
+        f"{told}; after an ordinary fine-tuning of all weights, from another pretraining,"
+        f" {read['probability'][bare['layer']]:.2f} (n = {read['n_texts']})."
+    )
 
 
 def _after_ordinary(plain: Mapping[str, Any]) -> str:
@@ -181,7 +184,7 @@ def _overlap(name: str, found: Mapping[str, Any], where: str = "") -> list[Claim
     shares = {each: 100 * sum(row) / (50 * len(row)) for each, row in counts.items()}
     theirs = shares.pop("Decoded") - min(shares.values())
     number = Interval(*(100 * each for each in ours))
-    words = f"{TITLES[name]}, overlap: decoded − lowest rival{where}"
+    words = f"{TITLES[name]}, overlap: decoded − paper's rival{where}"
     return [Claim(words, theirs, "< 0", Here(number, found["n_texts"], 1, _split(name, found), note=lowest), digits=1)]
 
 

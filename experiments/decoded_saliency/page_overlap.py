@@ -33,7 +33,8 @@ def section_overlap(overlaps: dict[str, Any], figures: Path, out: Path) -> list[
         spread of {resamples} resamples of the texts, moved onto the estimate, since a resample has fewer distinct texts
         and a lower overlap on average; where the records keep the ends of the resamples alone, by the middle between
         them. “Smooth (AllenNLP)” has no tokens at all: it adds up the features of a gradient below a LayerNorm, which
-        sum to zero, so that its 0 % says nothing. {n_texts}."""),
+        sum to zero, so that its 0 % says nothing. The “paper's rival” of the claims is, of the explainers that the
+        paper counts, the one with the lowest overlap here, but for those whose scores are all zero. {n_texts}."""),
         "",
         *HEAD,
     ]

@@ -23,7 +23,7 @@ def first_screen(found: Mapping[str, Any], figures: Path, page: Path, appendix: 
     lines = ["# DiffMask, tried again"]
     lines += passage(
         f"""DiffMask (De Cao et al., 2020) trains probes that say which words, or hidden states, a model can do without.
-        Here on the embedded BERT of six layers. [Appendix]({appendix}): commands and tables."""
+        Here: the embedded BERT, six layers. [Appendix]({appendix}): commands and tables."""
     )
     claims = [*_table_2(found), *_five_classes(found), *_questions(found), *_digits(found), *_separators(found)]
     claims.append(Claim("Figures 11, 13, 14; BERT-base and BERT-large", None, None, None, why_not="–"))
@@ -42,7 +42,7 @@ def meaning(table_2: Sequence[Claim]) -> list[str]:
     points = ["On sentences a mask costs answers: read it beside its agreement with the unmasked model."]
     if table_2 and all(claim.cells()[3] != "reproduced" for claim in table_2):
         points.append("For the fewest sufficient words of one sentence, corrected REINFORCE is as good or better.")
-    points.append("The printed settings collapse here: keep whence's recipe, and look for collapsed layers.")
+    points.append("The printed settings collapse here: keep whence's recipe, and look for collapse.")
     return [line for point in points for line in bullet(point)]
 
 

@@ -39,7 +39,7 @@ def section_gaps(
                 got = report["recipes"][kind][reading]
                 rows.append(
                     [
-                        name, f"{part}, {report['n_texts']:,}", f"{report['unmasked']['accuracy']['value']:.3f}",
+                        name, f"{part}, n = {report['n_texts']:,}", f"{report['unmasked']['accuracy']['value']:.3f}",
                         f"{100 * report['unmasked']['macro_f1']['value']:.1f}", f"{KINDS[kind]}, {READINGS[reading]}",
                         f"{with_sd(got['masked'], 100, 1)} %", with_sd(got["agreement"]),
                         f"{got['accuracy']['value']:.3f}", points(got["macro_f1_change"]),

@@ -49,10 +49,10 @@ MODELS = {"sentiment": "sentiment (SST-2)", "topic": "topic (AG News)"}
 DECODERS = {"decoder-0": "decoder, next word", "responses-0": "decoder, answers"}
 LEARNT_NOW = "attn_lrp"
 """Whose relevance probes of a decoder learn by default; at first they learnt that of the network held still."""
-ASKED = ("sst2", "ag_news")
-"""Where the mean of both was to be surely above Shapley sampling."""
+AIMED_AT = ("sst2", "ag_news")
+"""Where the mean of both was to be surely above Shapley sampling: our aim."""
 WITHIN = {"sst2": 0.01, "ag_news": 0.01, "imdb": 0.03}
-"""By how much learned Shapley values may fall short of sampled ones, by board: what was asked of them."""
+"""By how much learned Shapley values may fall short of sampled ones, by board: our aim."""
 RIVAL = "shapley of the probability"
 """What runs are compared with: of the two Shapley samplings of 25 orders the one that shares out what is judged."""
 
@@ -96,8 +96,8 @@ def opening(boards: Mapping[str, Judged]) -> Iterator[str]:
             seeds = judged.seeds("one_pass")
             n_sure = sum(judged.relation(each, name) == "surely above" for each in seeds)
             told = f"surely above `{name}` (25 orders) with {n_sure} of {len(seeds)} seeds"
-            found = "" if n_sure == len(seeds) or key not in ASKED else ", which was asked for and not found"
-            yield from bullet(f"{judged.title}: `one_pass` is {told}{found}.")
+            found = "" if n_sure == len(seeds) or key not in AIMED_AT else "; our aim was all of them"
+            yield from bullet(f"{judged.title} (n = {judged.board['n_texts']}): `one_pass` is {told}{found}.")
         if not rivals:
             yield from bullet(f"{judged.title}, without Shapley sampling: {judged.board['verdict']['answer']}")
     yield from bullet(f"`amortised_shapley` beside `shapley_of_probability`, its worst seed: {_shortfalls(boards)}.")
@@ -140,9 +140,9 @@ def _shortfalls(boards: Mapping[str, Judged]) -> str:
             worst = min(judged.means[each] for each in judged.seeds("amortised_shapley"))
             beside = worst - judged.means["shapley_of_probability"]
             most = WITHIN.get(name)
-            found = "" if most is None or beside >= -most else ", not found"
-            asked = "" if most is None else f", asked: no more than {most} below{found}"
-            said.append(f"{beside:+.4f} ({judged.title}{asked})")
+            found = "" if most is None or beside >= -most else ", not reached"
+            aim = "" if most is None else f", our aim: no more than {most} below{found}"
+            said.append(f"{beside:+.4f} ({judged.title}{aim})")
     return "; ".join(said)
 
 

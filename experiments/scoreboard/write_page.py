@@ -260,7 +260,8 @@ def across(boards: Mapping[str, Any]) -> list[str]:
         dict.fromkeys(method for of_board in ranks.values() for method in of_board),
         key=lambda method: mean([sum(each[method]) / 2 for each in ranks.values() if method in each]),
     )
-    lines = ["", "## On all boards", "", f"| method | {' | '.join(SHORT[name] for name in boards)} |"]
+    heads = [f"{SHORT[name]} (n = {board['n_texts']})" for name, board in boards.items()]
+    lines = ["", "## On all boards", "", f"| method | {' | '.join(heads)} |"]
     lines.append("|---|" + "---:|" * len(boards))
     for method in methods:
         cells = [rank_of(of_board[method]) if method in of_board else "–" for of_board in ranks.values()]

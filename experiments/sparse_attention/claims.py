@@ -228,16 +228,17 @@ def summary(results: Results, data: Sequence[str]) -> list[str]:
         ]
         for projection in (SPARSE, DENSE)
     }
-    said = " and ".join(f"{np.mean(each):.2f} ({name})" for name, each in left.items() if each)
+    said = " and ".join(f"{np.mean(each):.2f} ({name}, n = {len(each)})" for name, each in left.items() if each)
     low = [
-        f"{NAMES[encoder]} {min(entropies):.3f}"
+        f"{NAMES[encoder]} {min(entropies):.3f}, n = {len(entropies)}"
         for encoder in paper.ENCODERS
         if (entropies := [e for name in data for e in _seeds(results, (name, encoder, DENSE), "entropy attention")])
         and min(entropies) >= UNIFORM
     ]
     points = [
-        f"A τ near 1 of sparse attention with states is mostly zeros in common: of what they leave, {said} is reached.",
-        "Do not read attention, sparse or not, as the importance of words: it ranks inputs poorly.",
+        f"A τ near 1 of sparse attention with states is mostly zeros in common: classifiers reach, of what these leave,"
+        f" {said}.",
+        "Do not read attention, sparse or not, as words' importance: it ranks inputs poorly.",
     ]
     if low:
         points.append(f"Some softmax attention is uniform (lowest entropy: {', '.join(low)}): look before ranking.")

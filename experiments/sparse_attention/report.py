@@ -58,7 +58,7 @@ def first_screen(results: Results, figures: str, appendix: str) -> str:
         "# Is sparse attention more interpretable?",
         "",
         *paragraph(
-            f"""Meister et al. (ACL 2021), tried again without their code, with other word
+            f"""Meister et al. (ACL 2021), tried again without their code and word
             vectors{"".join(f"; {each}" for each in _fewer(results, data))}. [Appendix]({appendix}): commands and
             tables."""
         ),
