@@ -11,11 +11,13 @@ import pkgutil
 import re
 import shlex
 import shutil
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import served
 import tiny_models
 import typer
 from torch import nn
@@ -75,6 +77,10 @@ def test_commands_in_the_readme_run(command: str, tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("command", ON_YOUR_OWN, ids=" ".join)
 def test_commands_on_your_own_model_are_understood(command: list[str]) -> None:
     """Those of README that want a model and files of one's own: each option is there, and takes such a value."""
+    understand(command)
+
+
+def understand(command: list[str]) -> None:
     group = typer.main.get_command(app)
     with group.make_context("whence", command[:1]) as context:
         found = group.commands[command[0]]  # type: ignore[attr-defined]
@@ -114,6 +120,33 @@ def test_every_snippet_of_the_manual_runs(page: Path, tmp_path: Path, monkeypatc
             assert program == "whence", line
             result = CliRunner().invoke(app, shlex.split(command))
             assert result.exit_code == 0, f"{line}\n{result.output}"
+
+
+def test_what_the_manual_shows_of_a_server_is_tried(tmp_path: Path) -> None:
+    """Blocks of text are commands of the guide on the live page: options are there, and a request is answered."""
+    texts = [
+        (page.stem, code) for page in MADE_BY_HAND for language, code in blocks(page.read_text()) if language == "text"
+    ]
+    lines = [line for _, code in texts for line in code.replace("\\\n", " ").splitlines()]
+    assert {page for page, _ in texts} == {"live"}
+    assert {line.split()[0] for line in lines} == {"pip", "whence", "curl"}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for program, *given in (shlex.split(line, comments=True) for line in lines):
+        if program == "pip":
+            asked = re.fullmatch(r"whence\[(\w+)\]", given[-1])
+            assert asked is not None
+            assert asked[1] in extras
+        elif program == "whence":
+            understand(given)
+        else:
+            address = next(each for each in given if each.startswith("localhost:8765/"))
+            body = json.loads(given[given.index("-d") + 1])
+            with served.running({"sentiment": whence.load}) as server:
+                answer = server.post(address.removeprefix("localhost:8765"), **body)
+            assert answer.status == 200, answer.body
+            (tmp_path / "answer.json").write_bytes(answer.body)
+            found = whence.Explanation.load(tmp_path / "answer.json")
+            assert (found.text, found.method) == (body["text"], body["method"])
 
 
 def test_no_page_shows_what_is_not_run() -> None:
