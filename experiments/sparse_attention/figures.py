@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,12 @@ FIGURES = {
         "Figure 4: τ of attention with leave-one-out of inputs and of states (dotted: what ties alone explain)",
     ),
 }
-SMALL, TITLE = 10, 11  # points; pages show figures at about two thirds of their size
+SMALL, TITLE = 10, 11  # points; panels are narrow enough for both to be read at half the size that pages show
 COLOURS = ("#0072b2", "#d55e00")
 PROJECTIONS = ("softmax", *("sparsemax" if value == 0 else f"sparsegen({value:g})" for value in paper.SPARSITIES))
-LABELS = ("softmax", *(f"{value:g}" for value in paper.SPARSITIES))
+LABELS = ("softmax", *(f"{value:g}" if number % 2 == 0 else "" for number, value in enumerate(paper.SPARSITIES)))
+"""Of two neighbours one: all of them could not be read."""
+PLACES = np.array([-0.5, *range(1, len(LABELS))])  # softmax stands apart
 
 
 def draw(results: Results, folder: Path) -> None:
@@ -46,7 +49,7 @@ def draw(results: Results, folder: Path) -> None:
         figure, axes = pyplot.subplots(
             len(paper.ENCODERS),
             len(data),
-            figsize=(3.2 * len(data), 5.6),
+            figsize=(2.4 * len(data), 5.6),
             sharey=True,
             squeeze=False,
             layout="constrained",
@@ -55,7 +58,7 @@ def draw(results: Results, folder: Path) -> None:
             for column, each in enumerate(data):
                 _panel(results, each, encoder, quantities, axes[row, column])
         axes[0, 0].legend(fontsize=SMALL, frameon=False)
-        figure.suptitle(about, fontsize=TITLE)
+        figure.suptitle(textwrap.fill(about, 28 * len(data)), fontsize=TITLE)
         figure.supxlabel("softmax alone, then sparsegen by λ, from dense to sparse", fontsize=SMALL)
         write_figure(figure, folder / f"{name}.svg")
 
@@ -70,17 +73,15 @@ def _panel(results: Results, data: str, encoder: str, quantities: dict[str, str]
         errors = np.abs(np.array(ends).reshape(-1, 2).T - means)
         style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 0.9, "elinewidth": 0.7, "capsize": 1.5}
         sweep = [number > 0 for number in found]
-        ax.errorbar(np.array(list(found))[sweep], means[sweep], yerr=errors[:, sweep], marker="o", label=label, **style)
+        ax.errorbar(PLACES[list(found)][sweep], means[sweep], yerr=errors[:, sweep], marker="o", label=label, **style)
         alone = [not swept for swept in sweep]
-        ax.errorbar(
-            np.array(list(found))[alone], means[alone], yerr=errors[:, alone], marker="D", linestyle="", **style
-        )
+        ax.errorbar(PLACES[list(found)][alone], means[alone], yerr=errors[:, alone], marker="D", linestyle="", **style)
         if quantity.startswith("tau"):
             sparse = [number for number in found if number > 0]
             nulls = [measured[number][quantity.replace("tau", "null")]["mean"] for number in sparse]
             ax.plot(sparse, nulls, color=colour, linestyle=":", linewidth=0.8)
-    ax.set_xticks(range(len(LABELS)), LABELS, rotation=90, fontsize=SMALL)
-    ax.set_xlim(-0.5, len(LABELS) - 0.5)
+    ax.set_xticks(PLACES, LABELS, rotation=90, fontsize=SMALL)
+    ax.set_xlim(PLACES[0] - 0.5, PLACES[-1] + 0.5)
     ax.tick_params(labelsize=SMALL, length=2)
-    ax.set_title(f"{NAMES[data]}, {NAMES[encoder]}", fontsize=TITLE, loc="left")
+    ax.set_title(f"{NAMES[data]}\n{NAMES[encoder]}", fontsize=TITLE, loc="left")
     ax.spines[["top", "right"]].set_visible(False)
