@@ -10,6 +10,7 @@ import re
 import runpy
 import shlex
 import shutil
+import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -373,6 +374,7 @@ def test_the_commands_of_sparse_attention_are_those_of_its_records() -> None:
         job = trial["job"]
         rates = tried.setdefault((job["data"], job["encoder"], job["projection"]), set())
         rates.add((trial["learning_rate"], trial["attention_speed"]))
+        assert (trial["max_epochs"], trial["patience"]) == plan["EPOCHS"][job["data"]], job
     for group in results["classifiers"]:
         control = group["control"] != "none" or group["vectors"] != "trained"
         table = "controls" if control else "2" if group["projection"].startswith("sparsegen") else "6"
@@ -401,6 +403,64 @@ def test_the_commands_of_sparse_attention_are_those_of_its_records() -> None:
         for command in (each for each in found if each["data"] == [data] and encoder in each["encoders"]):
             wanted = itertools.product(command["rates"] or plan["RATES"][encoder], command["attention_speeds"])
             assert rates == set(wanted), (data, encoder)
+
+
+ALMOST_UNIFORM = 0.99
+CELLS = {"BiLSTM, additive": "bilstm", "Transformer, dot": "transformer"}
+CONTROLS = {
+    "trained": ("none", "trained"), "untrained": ("untrained", "trained"),
+    "random labels": ("random labels", "trained"), "random word vectors": ("none", "random"),
+}  # fmt: skip
+RANKS = re.compile(
+    r"^τ |^at the attention|^weight set to 0|^before the last|^at the input|^through the|^attention const"
+)
+
+
+def ranks_by_cell(table: Table) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What a table of sparse attention says of attention's order of words: of which classifiers, and what."""
+    for row in table.rows:
+        cells = dict(zip(table.head, row, strict=True))
+        projection = cells.get("attention", cells.get("λ", ""))
+        if cells.get("encoder") not in CELLS or projection == "" or "adversary" in cells:
+            continue
+        number = re.fullmatch(r"-?[\d.]+", projection)
+        sparse = "sparsemax" if projection == "0" else f"sparsegen({projection})" if number else projection
+        kind = CONTROLS[cells.get("classifier", "trained")]
+        for head, cell in cells.items():
+            named = re.match(r"(IMDb|20News|SST) (?:gradient|leave-one-out) ", head)
+            if named or RANKS.search(head):
+                yield (named[1] if named else cells["set"], CELLS[cells["encoder"]], sparse, *kind), cell
+
+
+def test_every_order_by_uniform_attention_is_flagged() -> None:
+    entropies: dict[tuple[str, ...], float] = {
+        (group["data"], group["encoder"], group["projection"], group["control"].replace("_", " "), group["vectors"]): (
+            group["documents"]["entropy attention"]["mean"]
+        )
+        for group in record("sparse_attention", "results")["classifiers"]
+    }
+    found = [each for table in tables(text_of("sparse_attention_appendix")) for each in ranks_by_cell(table)]
+    assert len(found) > 500
+    assert 50 < sum("†" in cell for _, cell in found) < 200
+    for where, cell in found:
+        assert ("†" in cell) == (entropies[where[0].lower(), *where[1:]] >= ALMOST_UNIFORM), (where, cell)
+
+
+def test_sparse_attention_says_its_seeds_in_every_table() -> None:
+    """With three of them each is printed, and the interval is wide enough for what they differ by."""
+    by_seed = re.compile(rf"({NUMBER}) ± {NUMBER} \[({NUMBER}), ({NUMBER})\] \(({NUMBER}), ({NUMBER}), ({NUMBER})\)")
+    n_wide = 0
+    for table in tables(text_of("sparse_attention_appendix")):
+        if any("IMDb" in cell for row in (table.head, *table.rows) for cell in row):
+            assert any("seed" in cell for row in (table.head, *table.rows) for cell in row) or "seed 0" in table.above
+        for value, low, high, *seeds in by_seed.findall(" ".join(cell for row in table.rows for cell in row)):
+            spread = 4.303 * statistics.stdev(map(float, seeds)) / 3**0.5  # Student's t, two degrees of freedom
+            lowest, highest = max(-1, float(value) - spread), min(1, float(value) + spread)
+            assert float(low) <= lowest + 0.03, "numbers are rounded"
+            assert float(high) >= highest - 0.03
+            n_wide += 1
+    assert n_wide > 50
+    assert "IMDb with one seed and without controls" in " ".join(text_of("sparse_attention").split())
 
 
 def folder_of(group: dict[str, Any]) -> str:
