@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from whence.errors import ModelError, UsageError
 from whence.explanation import Token
+from whence.models.as_found import AsFound, as_found
 from whence.models.inputs import Encoding, collate
-from whence.models.stack import AsFound, Stack, as_found
+from whence.models.stack import Stack
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

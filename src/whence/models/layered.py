@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from whence.errors import ModelError, UnknownNameError, UsageError, warn_of_old_name
 from whence.explanation import Layer, ModelRecord, height
+from whence.models.as_found import AsFound, as_found
 from whence.models.encoder_decoder import EncoderDecoder
 from whence.models.head import Head
 from whence.models.inputs import (
@@ -28,7 +29,7 @@ from whence.models.inputs import (
     encode_each,
 )
 from whence.models.parts import first_weight
-from whence.models.stack import AsFound, Stack, as_found, resuming_each
+from whence.models.stack import Stack, resuming_each
 from whence.tasks.reading import Reading
 
 if TYPE_CHECKING:

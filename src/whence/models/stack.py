@@ -12,12 +12,10 @@ framework that moves the blocks to threads of its own is found out, because then
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +24,6 @@ from torch.utils.checkpoint import checkpoint
 from whence.errors import ModelError
 from whence.explanation import Layer
 from whence.models.own_thread import forwards_through, in_this_thread
-from whence.models.parts import parts_of, weights_of
 from whence.models.shared_keys import copied_keys
 
 if TYPE_CHECKING:
@@ -303,68 +300,3 @@ def _with_copy(copy: int, state: Float[Tensor, "batch token hidden"]) -> Callabl
     """Puts `state` where one of the copies is that lie one after another in a batch."""
     rows = slice(copy * len(state), (copy + 1) * len(state))
     return lambda own: torch.cat([own[: rows.start], state.to(own), own[rows.stop :]])
-
-
-class AsFound:
-    """Evaluation mode and frozen weights inside; afterwards every flag as it was, also after an exception.
-
-    Parts compiled by `Module.compile` run as they are written, since a compiled model shows its blocks to nobody, and
-    autocast is off: the model computes in its own dtype. One thread at a time; entering again from inside changes
-    nothing. Flags belong to the module, so another thread that runs the model meanwhile sees evaluation mode, frozen
-    weights and nothing compiled: its answers are right, but it cannot train. `as_found` makes one.
-    """
-
-    def __init__(self, module: nn.Module) -> None:
-        self._module = module
-        self._lock = threading.RLock()
-        self._entered = False
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if self._entered:
-                yield
-                return
-            self._entered = True
-            parts = parts_of(self._module)
-            modes = [(part, part.training) for part in parts]
-            flags = [(parameter, parameter.requires_grad) for parameter in weights_of(parts)]
-            compiled = [(part, part._compiled_call_impl) for part, _ in modes if part._compiled_call_impl is not None]
-            recurrent = any(isinstance(part, nn.RNNBase) for part, _ in modes)
-            try:
-                if any(training for _, training in modes):
-                    self._module.eval()
-                for parameter, flag in flags:
-                    if flag:
-                        parameter.requires_grad_(False)
-                for part, _ in compiled:
-                    part._compiled_call_impl = part._call_impl
-                with ExitStack() as stack:
-                    for kind in {"cpu", *(parameter.device.type for parameter, _ in flags)} - {"meta"}:
-                        stack.enter_context(torch.autocast(kind, enabled=False))
-                    if recurrent:  # cuDNN refuses the backward pass of a recurrent net in evaluation mode
-                        stack.enter_context(torch.backends.cudnn.flags(enabled=False))
-                    yield
-            finally:
-                self._entered = False
-                for part, call in compiled:
-                    part._compiled_call_impl = call
-                for part, training in modes:
-                    if part.training != training:
-                        part.training = training
-                for parameter, flag in flags:
-                    if parameter.requires_grad != flag:
-                        parameter.requires_grad_(flag)
-
-
-_HELD: WeakValueDictionary[int, AsFound] = WeakValueDictionary()
-_HELD_LOCK = threading.Lock()
-
-
-def as_found(module: nn.Module) -> AsFound:
-    """The one keeper of a module, shared by all that wrap it, so that two threads never hold it at the same time."""
-    with _HELD_LOCK:
-        keeper = _HELD.get(id(module))
-        if keeper is None:
-            _HELD[id(module)] = keeper = AsFound(module)
-        return keeper

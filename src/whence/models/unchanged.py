@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from torch import nn
 
 from whence.models.adapters import active_in, adapted
-from whence.models.parts import parts_of
+from whence.models.parts import parts_of, weights_of
 
 _version = attrgetter("_version")
 _END = object()  # behind the last part, so that one more or one less is seen too
@@ -18,7 +18,8 @@ _END = object()  # behind the last part, so that one more or one less is seen to
 class Seen:
     """What a module was made of: its parts, its weights with how often each had been changed, its adapters in use.
 
-    It must not hold the module itself, which would then never be let go.
+    `inner` are the parts inside the module, `weights` all parameters, each once. It must not hold the module itself,
+    which would then never be let go.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -26,15 +27,18 @@ class Seen:
         tables = (table for part in parts for table in (part._modules, part._parameters))
         self._tables = [table.values() for table in tables]
         self._held = [*chain.from_iterable(self._tables), _END]
-        self._weights = [each for each in self._held if isinstance(each, nn.Parameter)]
-        self._versions = list(map(_version, self._weights))
+        self.inner = parts[1:]
+        self.weights = weights_of(parts)
+        self.recurrent = any(isinstance(part, nn.RNNBase) for part in parts)
+        self._counted = [weight for weight in self.weights if not weight.is_inference()]  # torch counts no others
+        self._versions = list(map(_version, self._counted))
         self._adapters = [(part, active_in(part)) for part in adapted(parts)]
 
     def holds(self) -> bool:
         """Whether all of that is still so."""
         return (
             all(map(is_, chain(*self._tables, (_END,)), self._held))
-            and list(map(_version, self._weights)) == self._versions
+            and list(map(_version, self._counted)) == self._versions
             and all(active_in(part) == then for part, then in self._adapters)
         )
 

@@ -32,7 +32,7 @@ class Owner:
         """Refuse a model that is not this one, unless it was before a control changed it."""
         if is_changed_on_purpose(model.module):
             return
-        seen = as_seen(model.module)
+        seen = model.held.seen or as_seen(model.module)
         if seen in self._known:
             return
         different = self.differs_from(model)
