@@ -603,9 +603,16 @@ def test_no_score_at_all_is_said(bert: Any) -> None:
 
 
 @pytest.mark.parametrize("check", testing.METHOD_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("method", ["decoded_integrated_gradients", "decoded_attention", decoded("grad_cam", tau=2)])
+@pytest.mark.parametrize("method", ["decoded_attention", decoded("grad_cam", tau=2)])
 def test_decoded_forms_keep_the_contract(method: Any, check: testing.Check, bert: Any) -> None:
     check(method, bert)
+
+
+@pytest.mark.parametrize("check", testing.METHOD_CHECKS, ids=lambda check: check.__name__)
+def test_decoded_shares_keep_the_contract(check: testing.Check) -> None:
+    """In float64: decoding adds up shares that cancel, and what float32 rounds off may be 1.3e-5 of what is left."""
+    model = whence.load(build("bert").double(), wordpiece(), head=tiny("bert", "masked_lm"))
+    check("decoded_integrated_gradients", model)
 
 
 @pytest.mark.parametrize("check", testing.METHOD_CHECKS, ids=lambda check: check.__name__)
