@@ -52,8 +52,19 @@ def unseen(text: str) -> list[tuple[int, str]]:
 
 
 def shortened(text: str, most: int) -> str:
-    """`text` made safe to show, cut to `most` characters, of which the last is then an ellipsis."""
-    return visible(text if len(text) <= most else f"{text[: most - 1]}…")
+    """`text` made safe to show, cut to at most `most` characters, of which the last is then an ellipsis; behind a word,
+    where one ends near there.
+
+    >>> shortened("a dull, predictable mess with wooden acting", 30)
+    'a dull, predictable mess with…'
+    >>> shortened("a dull, predictable mess", 16)
+    'a dull, predict…'
+    """
+    if len(text) <= most:
+        return visible(text)
+    start = text[: most - 1]
+    words = start if text[most - 1].isspace() else start[: start.rfind(" ") + 1]
+    return visible(f"{(words if 3 * len(words) > 2 * len(start) else start).rstrip()}…")
 
 
 def _symbol(match: regex.Match[str]) -> str:
