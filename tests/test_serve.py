@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 import socket
 import sys
 import threading
@@ -144,10 +145,13 @@ def test_models_methods_schema_and_docs(server: Running) -> None:
     schema = server.call("GET", "/openapi.json").json()
     fields = set(schema["components"]["schemas"]["AskedExplanation"]["properties"])
     assert fields - {"model", "text", "pair", "options"} <= set(whence.explain.__code__.co_varnames)
-    docs = server.call("GET", "/docs")
-    assert b"POST /api/explain" in docs.body
-    assert b"<script" not in docs.body
-    assert b"http://" not in docs.body
+    docs = server.call("GET", "/docs").body.decode()
+    assert "POST /api/explain" in docs
+    assert "<script" not in docs
+    assert "http://" not in docs
+    assert "`" not in docs
+    named = set(re.findall('href="#([^"]+)"', docs))
+    assert {"Message", "AskedContrast"} <= named == set(re.findall('id="([^"]+)"', docs))
 
 
 def test_a_page_can_be_taken_away(server: Running) -> None:

@@ -21,6 +21,7 @@ Option = bool | int | float | str | None
 
 
 _HALF = re.compile(r"[\ud800-\udfff]")  # of a surrogate pair
+_SECOND = "the second text of models that read two: of a question, its context"
 
 
 class _Asked(BaseModel):
@@ -72,7 +73,7 @@ class AskedPrediction(_Asked):
 
     model: str | None = Field(None, description="one of /api/models; by default the first")
     text: str
-    pair: str | None = None
+    pair: str | None = Field(None, description=_SECOND)
 
     def strings(self) -> Iterator[str]:
         """Every text in it."""
@@ -85,19 +86,25 @@ class AskedExplanation(_Asked):
 
     model: str | None = Field(None, description="one of /api/models; by default the first")
     text: str | list[Message] = Field(description="a text, or the messages of a chat")
-    pair: str | None = None
+    pair: str | None = Field(None, description=_SECOND)
     method: str | None = Field(None, max_length=100, description="one of /api/methods; by default the usual one")
-    target: str | int | AskedLabel | AskedSpan | AskedContrast = "predicted"
-    scale: Scale | None = None
-    layers: int | str | list[int | str] | None = None
-    units: Literal["token", "word", "sentence", "paragraph", "turn"] | list[tuple[int, int]] = "token"
-    seed: int = Field(0, ge=0, le=2**63 - 1)
+    target: str | int | AskedLabel | AskedSpan | AskedContrast = Field(
+        "predicted", description="a label by name or number, a part of the answer, or why one rather than another"
+    )
+    scale: Scale | None = Field(None, description="of the target; by default what suits the method")
+    layers: int | str | list[int | str] | None = Field(
+        None, description="`all`, `embeddings`, a number or several; by default what suits the method"
+    )
+    units: Literal["token", "word", "sentence", "paragraph", "turn"] | list[tuple[int, int]] = Field(
+        "token", description="what gets a score; pairs are characters of the text, from and up to"
+    )
+    seed: int = Field(0, ge=0, le=2**63 - 1, description="of methods that draw")
     response: str | None = Field(
         None, description="what a decoder wrote after the text; null: it writes one now; left out: its next token"
     )
-    foil: str | None = None
-    without: str | None = None
-    max_new_tokens: int = Field(MAX_NEW_TOKENS, ge=1)
+    foil: str | None = Field(None, description="another response: why this one rather than that")
+    without: str | None = Field(None, description="a part of the text: what does the response rest on with it?")
+    max_new_tokens: int = Field(MAX_NEW_TOKENS, ge=1, description="of a response that it writes")
     sample: bool = Field(False, description="of a response that it writes: drawn, in place of the likeliest token")
     each_token: bool = Field(True, description="of a response: whether each of its tokens is explained by itself, too")
     options: dict[str, Option | list[Option]] = Field({}, description="the method's own")
