@@ -7,11 +7,11 @@ python experiments/scoreboard/run.py --board sst2 --model WORK/mpnet-sst2-0 --he
     --data-dir DATA --work WORK --results FOLDER
 
 Boards: sst2, ag_news and imdb (reviews, of longer ones the first 256 tokens; the probes saw none) with the embedded
-models, leaves (SST with the labels of its words, for plausibility), decoder: a causal language model that is shown two
-reviews with their sentiment, then the text, and is read at the next token, and responses: what such a model answers to
-questions about short passages (questions.py), all of it. On a GPU seconds are not reported: other work may share it,
-and its passes are not waited for one by one; matrices are multiplied there in TF32. RESULTS/BOARD.run.json says on what
-a board was made, and what each method got on each text.
+models, leaves (SST with the labels of its words, for plausibility), sst_test (SST's test sentences, which no choice
+rests on), decoder: a causal language model that is shown two reviews with their sentiment, then the text, and is read
+at the next token, and responses: what such a model answers to questions about short passages (questions.py), all of it.
+On a GPU seconds are not reported: other work may share it, and its passes are not waited for one by one; matrices are
+multiplied there in TF32. RESULTS/BOARD.run.json says on what a board was made, and what each method got on each text.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Board:
     data: str
     prompt: str = "{text}"
     labelled: bool = True
+    split: str | None = None
     longest: int | None = None
     probes: str = "decoder"
     answered: bool = False
@@ -64,6 +65,7 @@ BOARDS = {
     "sst2": Board("sentiment", "sst2", probes="sentiment_reviews"),
     "ag_news": Board("topic", "ag_news", probes="topic"),
     "leaves": Board("sentiment", "sst5", labelled=False, probes="sentiment_reviews"),
+    "sst_test": Board("sentiment", "sst5", labelled=False, split="test", probes="sentiment_reviews"),
     "imdb": Board("sentiment", "imdb", longest=256, probes="sentiment_reviews"),
     "decoder": Board(None, "sst2", EXAMPLES + "Review: {text}\nSentiment:", labelled=False),
     "responses": Board(None, "squad", labelled=False, probes="responses", answered=True),
@@ -145,8 +147,8 @@ class Texts:
 
 
 def texts_of(model: whence.LayeredModel, chosen: Board, given: argparse.Namespace) -> Texts:
-    examples = read(chosen.data, data_dir=given.data_dir)
-    if given.board == "leaves":
+    examples = read(chosen.data, data_dir=given.data_dir, split=chosen.split)
+    if chosen.data == "sst5":
         examples = [example for example in examples if example.label != NEUTRAL]
     if chosen.longest:
         examples = [each for each in examples if len(model.encode(each.text)) <= chosen.longest]
