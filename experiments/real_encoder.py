@@ -10,7 +10,8 @@
 `plan` prints the commands in order of what they tell per second of a GPU, with the seconds expected of an H200. `go`
 runs them, passes over what is done, and stops when its seconds are up; run it again, and all goes on where it was.
 Results go to WORK/results as they come; `collect` puts them, and the record of every fine-tuning, head and set of
-probes, into one archive. `real_encoder_page.py` makes the page of them.
+probes, into one archive. `real_encoder_page.py` makes the page of them. Of the pretraining corpus the first 20,200
+lines are read: where little can be sent, a file of these will do.
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ def decoded_stages() -> list[Stage]:
         ),
         Stage(
             ("decoded", "boards"), "a masked-LM head on the frozen encoder",
-            ("training/fit_head.py --pretrained {work}/mpnet --text {data}/corpus.txt.xz --out {work}/mpnet-head",),
+            ("training/fit_head.py --pretrained {work}/mpnet --text {data}/pretraining_corpus.txt.xz"
+             " --out {work}/mpnet-head",),
             ("mpnet-head/head.json",), 130, "--documents 40 --held-out 4 --steps 2 --batch 4 --window 32",
         ),
     ]  # fmt: skip
