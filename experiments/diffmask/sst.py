@@ -6,7 +6,8 @@ WORK is where `finetune.py` and `fit_probes.py` left the five-class models and t
 token is kept iff it is likelier kept than not) and everything is measured on the dev part, at every layer; the seeds'
 means on the test part too. Writes sst.json (five classes), sst_gaps.json (five classes, the model trained with gaps:
 neither the published settings nor figures) and sentiment.json (the embedded models with the probes that ship with
-them). With `--only mpnet_sst_0` the same of WORK/mpnet-sst5-0, with as many of its probes as are there.
+them). With `--only mpnet_sst_0` the same of WORK/mpnet-sst5-0, with as many of its probes as are there; the further
+fine-tunings of that model without figures.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ from whence.models.inputs import Encoding
 PLAIN, GAPS = "sst5", "sst5-gaps"
 FILES = {"sst": PLAIN, "sst_gaps": GAPS, **{f"mpnet_sst_{seed}": f"mpnet-sst5-{seed}" for seed in range(3)}}
 """Which model of WORK each file tells of."""
+DRAWN = (PLAIN, "mpnet-sst5-0")
+"""Whose figures are drawn."""
 KINDS: tuple[Literal["input", "hidden"], ...] = ("input", "hidden")
 SEEDS = (0, 1, 2, 3, 4)
 PUBLISHED = ("released", "paper")
@@ -218,7 +221,7 @@ def five_classes(name: str, data_dir: Path, work: Path, limit: int | None, devic
     report["test"], _ = masked_part(model, probes if name.startswith("mpnet") else _ours(probes), test)
     if not name.startswith("mpnet"):
         del report["test"]["runs"]  # the means are enough there
-    if plain and kinds_of(probes):
+    if name in DRAWN and kinds_of(probes):
         report["figures"] = sst_figures.numbers(model, {kind: probes[f"{kind}-0"] for kind in KINDS}, dev, data_dir)
     return report
 
