@@ -75,7 +75,7 @@ const layersOf = (layers) =>
     : `${layerName(layers[0])} … ${layerName(layers[layers.length - 1])} (${layers.length})`;
 
 function completenessOf(run) {
-  if (!run.completeness) return "not promised by this method";
+  if (!run.completeness) return "not reported by this method";
   return run.completeness
     .map((error, layer) => `${number(error)}${run.layers.length > 1 ? ` at ${layerName(run.layers[layer])}` : ""}`)
     .join(", ");
