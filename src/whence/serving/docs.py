@@ -22,6 +22,7 @@ td:first-child { font-weight: 600 }
 @media (max-width: 40rem) {
   td { display: block; padding: 0; overflow-wrap: anywhere }
   td:first-child { padding-top: 0.6rem }
+  td:nth-child(3):not(:empty)::before { content: "by default " }
   th { display: none }
 }
 """
