@@ -93,25 +93,24 @@ def written(scoreboards: Path) -> str:
     return out.read_text(encoding="utf-8")
 
 
-def test_a_decoder_is_on_the_page_as_soon_as_its_board_has_probes(
+def test_responses_are_on_the_page_as_soon_as_their_board_has_probes(
     scripts: None, board: Scoreboard, scoreboards: Path
 ) -> None:
     def opening() -> str:
         return " ".join(written(scoreboards).partition("## Held")[0].split())
 
-    assert "- Not judged yet with probes: A decoder's next word; What a decoder answers." in opening()
-    record = board.to_dict()
-    told = json.dumps(record)
-    (scoreboards / "decoder.json").write_text(told.replace('"one_pass"', '"grad_cam"'))
-    assert "Not judged yet with probes: A decoder's next word;" in opening(), "a board without probes of its own"
-    (scoreboards / "decoder.json").write_text(told)
-    (scoreboards / "responses.json").write_text(told.replace('"shapley"', '"lime"'))
+    assert "- Not judged yet with probes: What a decoder answers." in opening()
+    told = json.dumps(board.to_dict())
+    file = scoreboards / "responses.json"
+    file.write_text(told.replace('"one_pass"', '"grad_cam"'))
+    assert "Not judged yet with probes: What a decoder answers." in opening(), "a board without probes of its own"
+    file.write_text(told)
     found = opening()
     assert "Not judged yet" not in found
-    assert "A decoder's next word: the probes of this board learnt the shares of the network held still." in found
-    decoder = f"- A decoder's next word (n = {board.n_texts})"
-    assert f"{decoder}: `one_pass` is surely above `shapley` (25 orders) with" in found
-    assert "- What a decoder answers, without Shapley sampling: Believe" in found
+    answers = f"- What a decoder answers (n = {board.n_texts})"
+    assert f"{answers}: `one_pass` is surely above `shapley` (25 orders) with" in found
     assert "; our aim was all of them." in found, "SST-2, beside Shapley sampling of the probability"
     mean = np.mean(of_each_text(board)["one_pass"])
-    assert f"| one_pass | {mean:.3f} [" in written(scoreboards).partition("## A decoder's next word")[2]
+    assert f"| one_pass | {mean:.3f} [" in written(scoreboards).partition("## What a decoder answers")[2]
+    file.write_text(told.replace('"shapley"', '"lime"'))
+    assert "- What a decoder answers, without Shapley sampling: Believe" in opening()

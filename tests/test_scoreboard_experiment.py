@@ -19,6 +19,7 @@ from weighted_words import TEXTS, explained, length, of_tokens, weighted_words
 from whence.scoreboard.evaluate import evaluate
 
 FOLDER = Path(__file__).parent.parent / "experiments" / "scoreboard"
+COSTS = ("forwards", "backwards")
 
 
 def script(name: str) -> ModuleType:
@@ -37,7 +38,8 @@ def page_writer() -> Iterator[ModuleType]:
         yield script("write_page")
     finally:
         sys.path.remove(str(FOLDER))
-        sys.modules.pop("figures", None)
+        for module in ("figures", "later_probes"):
+            sys.modules.pop(module, None)
 
 
 @pytest.fixture(scope="module")
@@ -126,14 +128,14 @@ def test_readme_takes_boards_of_today_and_names_the_cheapest_of_the_best(results
     names = [each["entry"] for each in boards["sst2"]["rankings"]["faithfulness"]]
     with page_writer() as writing:
         readme = f"before {writing.BEGIN} old {writing.END} after"
-        found = writing.with_methods(readme, boards, {})
+        found = writing.with_methods(readme, boards, {}, {})
         assert "| SST-2 | decoder |" in found
         assert found.startswith("before ")
         assert found.endswith(" after")
         assert f"n = {len(TEXTS)} and {len(TEXTS)} texts" in found
         assert "The cheapest" not in found, "what each text got is not known"
         old = {**boards["decoder"], "settings": {"hide": "mask_and_attention"}}
-        assert "| SST-2 |\n" in writing.with_methods(readme, {**boards, "decoder": old}, {})
+        assert "| SST-2 |\n" in writing.with_methods(readme, {**boards, "decoder": old}, {}, {})
 
         # shapley and length do equally well here, and length takes fewer passes; it ignores the model, though
         rising = {name: [float(number + rank) for number in range(40)] for rank, name in enumerate(reversed(names))}
@@ -144,6 +146,73 @@ def test_readme_takes_boards_of_today_and_names_the_cheapest_of_the_best(results
         assert found == "`length`"
         same = dict.fromkeys(names, rising["random"])
         assert writing.cheapest_of_the_best(boards["sst2"], same, trained=True) == "", "no better than chance"
+
+
+def test_a_board_that_was_read_again_gives_readme_its_later_probes(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(value: float, *others: str) -> dict[str, Any]:
+        """A board on which the probes got this much, and all others half of it."""
+        names = ("one_pass", "amortised_shapley", "attn_lrp", "random", *others)
+        means = {name: value if name in names[:2] else value / 2 for name in names} | {"random": 0.0}
+        interval = {name: {"mean": mean, "low": mean - 0.01, "high": mean + 0.01} for name, mean in means.items()}
+        ranked = [{"entry": name, "ranks": [int(name != "random")] * 2, **interval[name]} for name in names]
+        return {
+            "model": {"id": "decoder"}, "n_texts": 40, "settings": {"seed": 0, "budget": "full"}, "flagged": [],
+            "entries": [
+                {"name": name, "kind": "control" if name == "random" else "method", "layer": 0} for name in names
+            ],
+            "rankings": {"faithfulness": ranked}, "verdict": {"answer": f"Believe what got {value}."},
+            "means": {"faithfulness": interval, **{cost: {name: {"mean": 1.0} for name in names} for cost in COSTS}},
+        }  # fmt: skip
+
+    def texts(board: dict[str, Any], shift: float = 0.0) -> dict[str, list[float]]:
+        spread = [(number % 8) / 100 for number in range(40)]
+        of_all = board["means"]["faithfulness"]
+        return {name: [each["mean"] + part + shift for part in spread] for name, each in of_all.items()}
+
+    before, after = told(0.2, "lime"), told(0.8)
+    with page_writer() as writing:
+        monkeypatch.setattr(sys.modules["later_probes"], "FOLDER", tmp_path)
+        of = writing.LaterProbes.of
+        assert of("decoder", before, texts(before)) is None, "it was not read again"
+        (tmp_path / "decoder.json").write_text(json.dumps(after))
+        (tmp_path / "decoder.run.json").write_text(json.dumps({"faithfulness": texts(after)}))
+        assert of("decoder", before, texts(before, shift=0.1)) is None, "other texts"
+        assert of("decoder", {**before, "model": {"id": "another"}}, texts(before)) is None
+        again = of("decoder", before, texts(before))
+        assert "one_pass gets 0.80 [0.79, 0.81]" in again.told()
+        assert "beside 1 of the other methods: Believe what got 0.8." in again.told()
+        boards, runs = {"decoder": before}, {"decoder": {"faithfulness": texts(before)}}
+        readme = f"{writing.BEGIN} old {writing.END}"
+        alone = writing.with_methods(readme, boards, runs, {})
+        both = writing.with_methods(readme, boards, runs, {"decoder": again})
+        learned, other = (
+            next(line for line in both.splitlines() if f"`{name}`" in line) for name in ("one_pass", "attn_lrp")
+        )
+        assert learned.endswith("| 0.80 |")
+        assert learned not in alone
+        assert other.endswith("| 0.10 |"), "of the whole board"
+        opening = " ".join(writing.opening(boards, {"decoder": again}))
+        assert "decoder: Believe what got 0.2. With later probes: Believe what got 0.8." in opening
+
+
+def test_how_the_usual_methods_do_as_they_are_run_is_told(tmp_path: Path) -> None:
+    beside = {
+        "leave_one_out": {"mean": 0.05, "low": 0.02, "high": 0.08},
+        "shapley": {"mean": -0.1, "low": -0.2, "high": -0.05},
+        "lime": {"mean": 0.0, "low": -0.1, "high": 0.1},
+        "random": {"mean": 0.3, "low": 0.2, "high": 0.4},
+    }
+    found = {"method": "leave_one_out", "how": "by deletion", "faithfulness": {"mean": 0.3, "low": 0.2, "high": 0.4}}
+    file = tmp_path / "responses_usual.json"
+    with page_writer() as writing:
+        assert writing.as_usual(file) == ""
+        file.write_text(json.dumps({"n_texts": 40, "usual": [{**found, "minus": beside}]}))
+        said = writing.as_usual(file)
+        assert "by deletion, leave_one_out gets 0.30 [0.20, 0.40] on n = 40 of the texts, +0.050 [+0.020" in said
+        assert "below shapley; not told apart from lime, and above all others." in said
+        assert writing.masks_chosen(tmp_path / "none.json") == ""
 
 
 def test_methods_with_trained_probes_are_left_out_where_asked(results: Path) -> None:

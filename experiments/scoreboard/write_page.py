@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from figures import draw_board, passes_per_text
+from later_probes import FOLDER as OF_ONE_PASS
+from later_probes import LaterProbes
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the modules of all experiments are
 
@@ -59,9 +61,10 @@ ABOUT = {
     "write the same tokens.",
 }
 
+PROBED = "1 forward (of a decoder up to 2), once the probes are trained"
 WANTED = (
-    ("the order of words that the decision rests on", "one_pass", "1 forward, once the probes are trained"),
-    ("fair shares that add up, with their error", "amortised_shapley", "1 forward, once the probes are trained"),
+    ("the order of words that the decision rests on", "one_pass", PROBED),
+    ("fair shares that add up, with their error", "amortised_shapley", PROBED),
     ("the same without training, at all layers", "held_still", "1 forward, 1 backward"),
     ("that with attention and gates taking part", "attn_lrp", "1 forward, 1 backward"),
     ("shares that add up to the decision, on any model", "integrated_gradients",
@@ -87,29 +90,36 @@ arguments.add_argument("--out", type=Path, default=ROOT / "docs" / "scoreboard.m
 def main(given: argparse.Namespace) -> None:
     paths = {name: given.results / f"{name}.json" for name in TITLES}
     boards = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
-    lines = ["# Which explanation should I believe?", "", *opening(boards), *across(boards)]
     records = {name: given.results / f"{name}.run.json" for name in boards}
     runs = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in records.items() if path.exists()}
+    again = {name: later for name in runs if (later := LaterProbes.of(name, boards[name], runs[name]["faithfulness"]))}
+    lines = ["# Which explanation should I believe?", "", *opening(boards, again), *across(boards)]
     for name, board in boards.items():
         figure = given.out.parent / "figures" / given.out.stem / f"{name}.png"
         draw_board(board, figure)
         picture = f"![Faithfulness and passes of each method]({figure.relative_to(given.out.parent)})"
         about = ABOUT[name] + right_how_often(given.results / f"{name}_accuracy.json", board)
-        about += at_the_words(given.results / f"{name}_default.json")
+        about += as_usual(given.results / f"{name}_usual.json")
+        about += masks_chosen(OF_ONE_PASS / "response_masks.json") if name == "responses" else ""
+        about += f" {again[name].told()}" if name in again else ""
         lines += ["", f"## {TITLES[name]}", "", *section(board, runs.get(name), about, picture)]
     given.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     readme = given.out.parents[1] / "README.md"
     if readme.exists():
-        readme.write_text(with_methods(readme.read_text(encoding="utf-8"), boards, runs), encoding="utf-8")
+        readme.write_text(with_methods(readme.read_text(encoding="utf-8"), boards, runs, again), encoding="utf-8")
     print(given.out)
 
 
-def with_methods(readme: str, boards: Mapping[str, Any], runs: Mapping[str, Any]) -> str:
+def with_methods(
+    readme: str, boards: Mapping[str, Any], runs: Mapping[str, Any], again: Mapping[str, LaterProbes]
+) -> str:
     """README with its table of methods made anew."""
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
     known = [name for name in README_BOARDS if name in boards and is_of_today(boards[name])]
     means = {name: {each["entry"]: each["mean"] for each in boards[name]["rankings"]["faithfulness"]} for name in known}
+    for name in means.keys() & again.keys():
+        means[name] |= again[name].means
     rows = [
         f"| {want} | `{method}` | {passes} | "
         + " | ".join(f"{means[name][method]:.2f}" if method in means[name] else "–" for name in known)
@@ -118,7 +128,7 @@ def with_methods(readme: str, boards: Mapping[str, Any], runs: Mapping[str, Any]
     ]
     head = f"| you want | use | passes per text | {' | '.join(SHORT[name] for name in known)} |"
     counts = listed([str(boards[name]["n_texts"]) for name in known])
-    best = best_on_each({name: boards[name] for name in known}, runs)
+    best = best_on_each({name: boards[name] for name in known}, runs, again)
     about = paragraph(
         f"The last columns are faithfulness on our boards (n = {counts} texts; random scores get 0): by how much surer "
         "the model is with the words named first than without them, over all shares of words. "
@@ -130,7 +140,11 @@ def with_methods(readme: str, boards: Mapping[str, Any], runs: Mapping[str, Any]
     return before + "\n".join(table) + after
 
 
-def opening(boards: Mapping[str, Any]) -> list[str]:
+def opening(boards: Mapping[str, Any], again: Mapping[str, LaterProbes]) -> list[str]:
+    answers = {name: board["verdict"]["answer"] for name, board in boards.items()}
+    answers |= {
+        name: f"{answers[name]} With later probes: {later.board['verdict']['answer']}" for name, later in again.items()
+    }
     return [
         *paragraph(
             "The methods of whence on models and texts of several kinds, under one protocol. Made by "
@@ -139,7 +153,7 @@ def opening(boards: Mapping[str, Any]) -> list[str]:
             "*single_effects* are controls. Cost is told in passes; seconds came from machines that did other work."
         ),
         "",
-        *(line for name, board in boards.items() for line in bullet(f"{SHORT[name]}: {board['verdict']['answer']}")),
+        *(line for name, answer in answers.items() for line in bullet(f"{SHORT[name]}: {answer}")),
         *earlier(boards),
     ]
 
@@ -166,32 +180,55 @@ def right_how_often(file: Path, board: Mapping[str, Any]) -> str:
     )
 
 
-def at_the_words(file: Path) -> str:
-    """How the usual method of a decoder does at the layer where it is shown, if decoder_default.py has asked."""
+def as_usual(file: Path) -> str:
+    """How the usual method of a decoder does as `whence explain` runs it, if usual_methods.py has asked."""
     if not file.exists():
         return ""
     found = json.loads(file.read_text(encoding="utf-8"))
-    own, others = found["faithfulness"], {**found["minus"]}
-    chosen = others.pop(found["method"])
-    level = [name for name, each in others.items() if each["low"] <= 0 <= each["high"]]
-    ahead = [name for name, each in others.items() if each["high"] < 0]
+    return "".join(_as_usual(each, found["n_texts"]) for each in found["usual"])
+
+
+def _as_usual(each: Mapping[str, Any], n_texts: int) -> str:
+    own, others = each["faithfulness"], {**each["minus"]}
+    chosen = others.pop(each["method"])
+    level = [name for name, beside in others.items() if beside["low"] <= 0 <= beside["high"]]
+    behind = [name for name, beside in others.items() if beside["high"] < 0]
     others_say = "; ".join(
-        f"{what} {listed(names)}" for what, names in (("below", ahead), ("not told apart from", level)) if names
+        f"{what} {listed(names)}" for what, names in (("below", behind), ("not told apart from", level)) if names
     )
     return (
-        f" Where `whence explain` reads it first, at layer {found['layer']}, {found['method']} gets {own['mean']:.2f} "
-        f"[{own['low']:.2f}, {own['high']:.2f}] on the same n = {found['n_texts']} texts, {chosen['mean']:+.3f} "
-        f"[{chosen['low']:+.3f}, {chosen['high']:+.3f}] beside the layer chosen here; by its own 95 % intervals "
-        f"that is {others_say or 'above all others'}{', and above all others' if others_say else ''}."
+        f" As `whence explain` runs it, {each['how']}, {each['method']} gets {own['mean']:.2f} [{own['low']:.2f}, "
+        f"{own['high']:.2f}] on n = {n_texts} of the texts, {chosen['mean']:+.3f} [{chosen['low']:+.3f}, "
+        f"{chosen['high']:+.3f}] beside the same method on this board; by its own 95 % intervals that is "
+        f"{others_say or 'above all others'}{', and above all others' if others_say else ''}."
     )
 
 
-def best_on_each(boards: Mapping[str, Any], runs: Mapping[str, Any]) -> str:
+def masks_chosen(file: Path) -> str:
+    """Which settings DiffMask has on the board of responses, and what those that were tried did on others."""
+    if not file.exists():
+        return ""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    chosen = found["results"][found["chosen"]]
+    tried = {
+        name: ", ".join(f"{layer['masked']:.2f} at {layer['agreement']:.2f}" for layer in layers)
+        for name, layers in found["results"].items()
+    }
+    said = "; ".join(f"{name} {each}" for name, each in tried.items())
+    return (
+        f" DiffMask was fitted with {len(tried)} settings; shares masked, at how often the model then says the same, "
+        f"at each of {len(chosen)} layers, on questions set aside (n = {chosen[0]['n_texts']}): {said}. Taken is "
+        f"*{found['chosen']}*, of which share and agreement add up to most."
+    )
+
+
+def best_on_each(boards: Mapping[str, Any], runs: Mapping[str, Any], again: Mapping[str, LaterProbes]) -> str:
     """The cheapest of the most faithful on each board whose run is known, also among methods that need no training."""
     said = []
     for which, trained in (("", True), (" without trained probes", False)):
+        newest = {name: (again[name].board, again[name].texts) for name in again if trained}
         found = {
-            SHORT[name]: cheapest_of_the_best(board, runs[name]["faithfulness"], trained=trained)
+            SHORT[name]: cheapest_of_the_best(*newest.get(name, (board, runs[name]["faithfulness"])), trained=trained)
             for name, board in boards.items()
             if name in runs
         }
