@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from intervals import Interval, difference, with_seeds
 from page_writing import paragraph
+from real_encoder_figures import of_questions, of_sentences
 from verdict import RULE, Asks, Claim, Here, claims_table
 
 HERE = Path(__file__).parent
@@ -60,7 +61,7 @@ def sst_claims(runs: Sequence[Mapping[str, Any]]) -> list[Claim]:
         theirs = there["masked_f1"] - paper.SST_F1["unmasked"]
         said = f"SST: change in macro-F1, {there['masked']} % of {words} masked"
         claims.append(Claim(said, theirs, "at least", here, digits=1, signed=True))
-        claims.append(Claim(f"{said}: within a point (asked)", WITHIN, "at least", here, digits=1, signed=True))
+        claims.append(Claim(f"{said}: within a point (our aim)", WITHIN, "at least", here, digits=1, signed=True))
         share = [POINTS * row["masked"]["value"] for row in rows]
         ends = [POINTS * float(np.mean([row["masked"].get(key, row["masked"]["value"]) for row in rows]))
                 for key in ("low", "high")]  # fmt: skip
@@ -95,7 +96,7 @@ def squad_claims(found: Mapping[str, Any]) -> list[Claim]:
             POINTS * float(np.mean([run["mean"]["masked"][key] for run in seeds])) for key in ("value", "low", "high")
         )
         here = Here(Interval(value, low, high), found["n_texts"], len(each), "dev")
-        claims.append(Claim(f"SQuAD: percent of {words} masked, mean of layers (asked)", MASKED, "at least", here, 1))
+        claims.append(Claim(f"SQuAD: percent of {words} masked, mean of layers (our aim)", MASKED, "at least", here, 1))
     return claims
 
 
@@ -164,7 +165,7 @@ def ranking(boards: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def page(results: Path) -> list[str]:
+def page(results: Path, out: Path) -> list[str]:
     def read(name: str) -> Any:
         path = results / name
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
@@ -188,6 +189,9 @@ def page(results: Path) -> list[str]:
         + ". `experiments/real_encoder.py plan` prints every command."
     )
     lines += ["", *claims_table(claims), "", *paragraph(RULE)]
+    pictures = out.parent / "figures" / out.stem
+    lines += of_sentences(runs[0], pictures, out) if runs and "figures" in runs[0] else []
+    lines += of_questions(squad, pictures, out) if squad else []
     lines += what_decoding_earns(games) if games else []
     lines += ranking(boards) if boards else []
     if head := read("mpnet-head/head.json"):
@@ -222,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "real_encoder.md")
     args = parser.parse_args(arguments)
-    args.out.write_text("\n".join(page(args.results)).rstrip() + "\n", encoding="utf-8")
+    args.out.write_text("\n".join(page(args.results, args.out)).rstrip() + "\n", encoding="utf-8")
     print(args.out)
 
 

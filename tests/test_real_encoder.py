@@ -29,6 +29,7 @@ sys.path.insert(0, str(EXPERIMENTS / "diffmask"))
 import answers  # noqa: E402
 import model_package  # noqa: E402
 import real_encoder  # noqa: E402
+import real_encoder_figures  # noqa: E402
 
 SENTENCES = ["a witty film", "too dull", "the plot was not bad", "very funny and fine", "the worst", "good"]
 PASSAGE = "The Broncos practiced at Stanford University and stayed at the Santa Clara Marriott."
@@ -192,3 +193,27 @@ def test_every_part_has_stages_and_every_command_a_script() -> None:
         for command in real_encoder.commands_of(stage, args):
             assert (EXPERIMENTS.parent / command[0]).is_file()
             assert not any("{" in word for word in command)
+
+
+def test_figures_are_drawn_of_the_records(tmp_path: Path) -> None:
+    """From those of the smaller model, which lack the second sentence and the second pair of questions."""
+    records = EXPERIMENTS / "diffmask" / "results"
+    sst, squad = (json.loads((records / f"{name}.json").read_text(encoding="utf-8")) for name in ("sst", "squad"))
+    sst["figures"]["figure_13"], squad["figure_14"] = sst["figures"]["figure_5"], squad["figure_9"]
+    page, folder = tmp_path / "real_encoder.md", tmp_path / "figures"
+    lines = real_encoder_figures.of_sentences(sst, folder, page) + real_encoder_figures.of_questions(
+        squad, folder, page
+    )
+    names = [line.partition("](")[2].rstrip(")") for line in lines if line.startswith("![")]
+    assert names == [f"figures/{name}.png" for name in (
+        "figure-5", "figure-6", "figure-7", "figure-8", "figure-13", "figure-2", "figure-9", "figure-10", "squad-roles",
+        "figure-14",
+    )]  # fmt: skip
+    assert all((tmp_path / name).stat().st_size > 5_000 for name in names)
+    assert (folder / "figure-13.png").read_bytes() == (folder / "figure-5.png").read_bytes(), "the same is drawn alike"
+    kept = {row["group"]: row["mean"] for row in squad["hidden"]["by_part_of_speech"]}
+    table = [line for line in lines if line.startswith("| ") and "(" in line]
+    assert len(table) == len(kept)
+    assert table[0].startswith(f"| {max(kept, key=kept.__getitem__)} (")
+    sst["figures"]["hidden_by_part_of_speech"] = []
+    assert not any("Figure 8:" in line for line in real_encoder_figures.of_sentences(sst, folder, page))

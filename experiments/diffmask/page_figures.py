@@ -29,6 +29,7 @@ OTHER_METHODS = (
 WITHOUT_AMORTISATION = (
     "DiffMask, input", "DiffMask, hidden", "per text, hidden, learned baseline", "per text, hidden, zero baseline",
 )  # fmt: skip
+ROOM_FOR_LAYERS = 8  # of more, every other one is named
 SMALL, TITLE = 10, 11  # points; pages show figures at about two thirds of their size
 RECIPE_COLOURS = {"whence": "#0072b2", "released": "#d55e00", "paper": "#009e73"}
 
@@ -37,7 +38,9 @@ def heat_map(ax: Axes, values: np.ndarray, tokens: Sequence[str], layers: Sequen
     """Tokens x layers, from 0 to 1."""
     ax.set_facecolor("0.85")  # where a method has no value
     ax.pcolormesh(values, cmap=COLOURS, vmin=0, vmax=1, edgecolors="0.92", linewidth=0.4)
-    ax.set_xticks(np.arange(len(layers)) + 0.5, ["e" if layer == "embeddings" else str(layer) for layer in layers])
+    shown = slice(None, None, 1 if len(layers) <= ROOM_FOR_LAYERS else 2)
+    names = ["e" if layer == "embeddings" else str(layer) for layer in layers]
+    ax.set_xticks(np.arange(len(layers))[shown] + 0.5, names[shown])
     ax.set_yticks(np.arange(len(tokens)) + 0.5, [visible(token) for token in tokens], parse_math=False)
     ax.set_ylim(len(tokens), 0)
     ax.tick_params(length=0, labelsize=SMALL)
@@ -46,17 +49,17 @@ def heat_map(ax: Axes, values: np.ndarray, tokens: Sequence[str], layers: Sequen
     ax.spines[:].set_visible(False)
 
 
-def figure_5(found: Mapping[str, Any], folder: Path) -> Path:
+def figure_5(found: Mapping[str, Any], folder: Path, name: str = "figure-5") -> Path:
     """One sentence by five methods, each column divided by its largest value."""
     figure, axes = pyplot.subplots(1, len(OTHER_METHODS), figsize=(11, 3.4), layout="constrained", sharey=True)
     every = found["maps"]["DiffMask, hidden"]["layers"]
-    for ax, name in zip(axes, OTHER_METHODS, strict=True):
-        drawn = found["maps"][name]
+    for ax, method in zip(axes, OTHER_METHODS, strict=True):
+        drawn = found["maps"][method]
         values = np.full((len(found["tokens"]), len(every)), np.nan)
         values[:, [every.index(layer) for layer in drawn["layers"]]] = drawn["scores"]
         largest = np.nanmax(np.where(np.isnan(values), 0, values), axis=0)
-        heat_map(ax, values / np.maximum(largest, 1e-12), found["tokens"], every, name.replace(" (", "\n("))
-    return write_figure(figure, folder / "figure-5.png", dpi=130)
+        heat_map(ax, values / np.maximum(largest, 1e-12), found["tokens"], every, method.replace(" (", "\n("))
+    return write_figure(figure, folder / f"{name}.png", dpi=130)
 
 
 def figure_7(found: Mapping[str, Any], folder: Path) -> Path:
@@ -144,7 +147,7 @@ def figure_2(found: Mapping[str, Any], folder: Path) -> Path:
     return write_figure(figure, folder / "figure-2.png", dpi=130)
 
 
-def figure_9(found: Sequence[Mapping[str, Any]], folder: Path) -> Path:
+def figure_9(found: Sequence[Mapping[str, Any]], folder: Path, name: str = "figure-9") -> Path:
     """Keep probabilities at every layer, two questions on one passage; the predicted answer in bold."""
     figure, axes = pyplot.subplots(
         1, 2 * len(found), figsize=(11, 0.17 * len(found[0]["tokens"])), layout="constrained"
@@ -155,7 +158,7 @@ def figure_9(found: Sequence[Mapping[str, Any]], folder: Path) -> Path:
             heat_map(ax, np.array(keep), one["tokens"], one["layers"], f"question {number + 1}, {kind}")
             for label, in_answer in zip(ax.get_yticklabels(), one["answer"], strict=True):
                 label.set_fontweight("bold" if in_answer else "normal")
-    return write_figure(figure, folder / "figure-9.png", dpi=130)
+    return write_figure(figure, folder / f"{name}.png", dpi=130)
 
 
 def figure_10(found: Mapping[str, Any], folder: Path) -> Path:
