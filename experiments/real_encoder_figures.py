@@ -9,7 +9,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parent / "diffmask"))  # where page_figures is
 
-import page_figures  # type: ignore[import-not-found]
+import page_figures
 from page_writing import paragraph
 
 KINDS = {"input": "inputs", "hidden": "hidden states"}
