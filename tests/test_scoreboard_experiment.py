@@ -212,7 +212,18 @@ def test_how_the_usual_methods_do_as_they_are_run_is_told(tmp_path: Path) -> Non
         said = writing.as_usual(file)
         assert "by deletion, leave_one_out gets 0.30 [0.20, 0.40] on n = 40 of the texts, +0.050 [+0.020" in said
         assert "below shapley; not told apart from lime, and above all others." in said
-        assert writing.masks_chosen(tmp_path / "none.json") == ""
+
+
+def test_settings_tried_for_masks_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "response_masks.json"
+    layers = [{"layer": "embeddings", "masked": 0.25, "agreement": 0.5, "n_texts": 8}]
+    with page_writer() as writing:
+        assert writing.masks_tried(file) == []
+        file.write_text(json.dumps({"chosen": "gentle", "results": {"usual": layers, "gentle": layers}}))
+        said = writing.masks_tried(file)
+    assert "(n = 8)" in " ".join(said)
+    assert "*gentle*" in " ".join(said)
+    assert said[-2:] == ["| usual | 0.25, 0.50 |", "| gentle | 0.25, 0.50 |"]
 
 
 def test_methods_with_trained_probes_are_left_out_where_asked(results: Path) -> None:

@@ -100,9 +100,9 @@ def main(given: argparse.Namespace) -> None:
         picture = f"![Faithfulness and passes of each method]({figure.relative_to(given.out.parent)})"
         about = ABOUT[name] + right_how_often(given.results / f"{name}_accuracy.json", board)
         about += as_usual(given.results / f"{name}_usual.json")
-        about += masks_chosen(OF_ONE_PASS / "response_masks.json") if name == "responses" else ""
         about += f" {again[name].told()}" if name in again else ""
         lines += ["", f"## {TITLES[name]}", "", *section(board, runs.get(name), about, picture)]
+        lines += masks_tried(OF_ONE_PASS / "response_masks.json") if name == "responses" else []
     given.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     readme = given.out.parents[1] / "README.md"
     if readme.exists():
@@ -204,22 +204,25 @@ def _as_usual(each: Mapping[str, Any], n_texts: int) -> str:
     )
 
 
-def masks_chosen(file: Path) -> str:
-    """Which settings DiffMask has on the board of responses, and what those that were tried did on others."""
+def masks_tried(file: Path) -> list[str]:
+    """The settings with which DiffMask was fitted for the board of responses, and what each did on other questions."""
     if not file.exists():
-        return ""
+        return []
     found = json.loads(file.read_text(encoding="utf-8"))
     chosen = found["results"][found["chosen"]]
-    tried = {
-        name: ", ".join(f"{layer['masked']:.2f} at {layer['agreement']:.2f}" for layer in layers)
-        for name, layers in found["results"].items()
-    }
-    said = "; ".join(f"{name} {each}" for name, each in tried.items())
-    return (
-        f" DiffMask was fitted with {len(tried)} settings; shares masked, at how often the model then says the same, "
-        f"at each of {len(chosen)} layers, on questions set aside (n = {chosen[0]['n_texts']}): {said}. Taken is "
-        f"*{found['chosen']}*, of which share and agreement add up to most."
+    lines = paragraph(
+        f"DiffMask was fitted with {len(found['results'])} settings. Of each, on questions set aside "
+        f"(n = {chosen[0]['n_texts']}): the share that is masked, and how often the model then says the same. Taken is "
+        f"*{found['chosen']}*, where the two add up to most."
     )
+    heads = " | ".join(
+        str(layer["layer"]) if layer["layer"] == "embeddings" else f"layer {layer['layer']}" for layer in chosen
+    )
+    rows = []
+    for name, layers in found["results"].items():
+        cells = [f"{layer['masked']:.2f}, {layer['agreement']:.2f}" for layer in layers]
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    return ["", *lines, "", f"| settings | {heads} |", "|---" * (len(chosen) + 1) + "|", *rows]
 
 
 def best_on_each(boards: Mapping[str, Any], runs: Mapping[str, Any], again: Mapping[str, LaterProbes]) -> str:
