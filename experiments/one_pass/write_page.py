@@ -179,8 +179,9 @@ def first_probes(judged: Judged) -> Iterator[str]:
         f"The {judged.board['n_texts']} texts of SST-2 were first read with probes trained on SST-2 alone. That "
         "reading is why sentences of reviews were added; whether they help was then judged on training texts (the last "
         "section), but a board that was seen before is not as strong evidence as one seen once, and 500 texts were too "
-        "few to tell the best apart. So SST's test set, on which no choice rests, is read too. The first reading of "
-        "SST-2, beside `shapley_of_probability`:"
+        "few to tell the best apart. So SST's test set, on which no choice rests, is read too: first with the probes "
+        "that ship, by whose reading the mean was surely above both Shapley samplings, then beside two further seeds. "
+        "The first reading of SST-2, beside `shapley_of_probability`:"
     )
     yield from ("", "| method | faithfulness | difference | |", "|---|---|---|---|")
     for method in ("amortised_shapley", "one_pass"):

@@ -63,10 +63,11 @@ def main(given: argparse.Namespace) -> None:
     view = responding(model) if chosen.answered else model
     asked = list(zip(texts.judged, texts.facts["responses"], strict=True)) if chosen.answered else texts.judged
     asked = asked[:asked_of]
-    found = []
+    found, others = [], {name: values[:asked_of] for name, values in judged.items()}
     for method, how, options in ASKED[given.board]:
         here = np.array([each for some in parts(asked) for each in worth(view, some, method, options)])
-        minus = {name: asdict(paired_difference(here, np.array(values[:asked_of]))) for name, values in judged.items()}
+        minus = {name: asdict(paired_difference(here, np.array(values))) for name, values in others.items()}
+        others[f"{method} {how}"] = here.tolist()
         found.append({"method": method, "how": how, "faithfulness": asdict(mean_interval(here)), "minus": minus})
         print(method, how, found[-1]["faithfulness"], flush=True)
     device = torch.cuda.get_device_name() if given.device.startswith("cuda") else "cpu"
