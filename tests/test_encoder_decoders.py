@@ -191,8 +191,8 @@ def test_several_layers_in_one_pass(model: whence.LayeredModel) -> None:
 @pytest.mark.parametrize("units", ["token", "word"])
 def test_leave_one_out_by_deletion_is_a_fresh_run(model: whence.LayeredModel, units: Any) -> None:
     plain = Plain(model)
-    found = explain(model, "leave_one_out", units=units, baseline="delete")
-    assert found.response == RESPONSE
+    found = explain(model, None, units=units)
+    assert (found.method, found.options["baseline"], found.response) == ("leave_one_out", "delete", RESPONSE)
     assert found.outputs is not None
     whole = plain.log_probabilities(plain.ids)
     np.testing.assert_allclose(found.outputs.values, whole, **CLOSE)

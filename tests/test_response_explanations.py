@@ -70,7 +70,9 @@ def brute_force(model: whence.LayeredModel, text: str, response: str) -> tuple[l
 @pytest.mark.parametrize("family", ["gpt2", "llama", "qwen3", "gemma2"])
 def test_leave_one_out_is_a_run_without_each_token(family: str) -> None:
     model = decoder(family)
-    found = whence.explain(model, PROMPT, "leave_one_out", response=RESPONSE, baseline="delete")
+    found = whence.explain(model, PROMPT, response=RESPONSE)
+    assert found.method == "leave_one_out"
+    assert found.options["baseline"] == "delete"
     prompt, _, scored = brute_force(model, PROMPT, RESPONSE)
     whole = scored(prompt)
     assert found.outputs is not None
@@ -83,22 +85,6 @@ def test_leave_one_out_is_a_run_without_each_token(family: str) -> None:
             np.testing.assert_allclose(found.scores[0, position], lost.sum(), rtol=1e-4, atol=2e-4)
     assert not found.scores[:, len(prompt) :].any()
     assert not found.outputs.scores[:, :, len(prompt) :].any()
-
-
-def test_the_usual_method_is_a_run_without_each_window() -> None:
-    model = decoder()
-    found = whence.explain(model, PROMPT, response=RESPONSE)
-    assert found.method == "occlusion"
-    assert found.options["baseline"] == "delete"
-    prompt, _, scored = brute_force(model, PROMPT, RESPONSE)
-    words = [position for position, token in enumerate(found.tokens[: len(prompt)]) if not token.special]
-    lost: dict[int, list[float]] = {position: [] for position in words}
-    for window in zip(words, words[1:], words[2:], strict=False):
-        rest = [number for position, number in enumerate(prompt) if position not in window]
-        for position in window:
-            lost[position].append((scored(prompt) - scored(rest)).sum())
-    for position in words:
-        assert found.scores[0, position] == pytest.approx(np.mean(lost[position]), abs=3e-4)
 
 
 @pytest.mark.parametrize("method", ["gradient_x_input", "held_still", "integrated_gradients", "leave_one_out"])
@@ -363,7 +349,7 @@ def test_rather_than_a_foil_is_the_difference_of_two_brute_forces(method: str) -
 
 def test_a_foil_by_leave_one_out_is_a_run_of_both_without_each_token() -> None:
     model, foil = decoder(), " they made one"
-    found = whence.explain(model, PROMPT, "leave_one_out", response=RESPONSE, foil=foil, baseline="delete")
+    found = whence.explain(model, PROMPT, response=RESPONSE, foil=foil)
     prompt, _, this = brute_force(model, PROMPT, RESPONSE)
     that = brute_force(model, PROMPT, foil)[2]
     for position in range(len(prompt)):
@@ -375,7 +361,7 @@ def test_a_foil_by_leave_one_out_is_a_run_of_both_without_each_token() -> None:
 def test_with_context_rather_than_without() -> None:
     model = decoder()
     context = "it is too long"
-    found = whence.explain(model, PROMPT, "leave_one_out", response=RESPONSE, without=context, baseline="delete")
+    found = whence.explain(model, PROMPT, response=RESPONSE, without=context)
     prompt, _, scored = brute_force(model, PROMPT, RESPONSE)
     start = PROMPT.index(context)
     gone = {i for i, token in enumerate(found.tokens[: len(prompt)]) if token.end > start}

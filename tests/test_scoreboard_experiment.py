@@ -128,14 +128,14 @@ def test_readme_takes_boards_of_today_and_names_the_cheapest_of_the_best(results
     names = [each["entry"] for each in boards["sst2"]["rankings"]["faithfulness"]]
     with page_writer() as writing:
         readme = f"before {writing.BEGIN} old {writing.END} after"
-        found = writing.with_methods(readme, boards, {}, {})
+        found = writing.with_methods(readme, boards, {}, {}, {})
         assert "| SST-2 | decoder |" in found
         assert found.startswith("before ")
         assert found.endswith(" after")
         assert f"n = {len(TEXTS)} and {len(TEXTS)} texts" in found
         assert "The cheapest" not in found, "what each text got is not known"
         old = {**boards["decoder"], "settings": {"hide": "mask_and_attention"}}
-        assert "| SST-2 |\n" in writing.with_methods(readme, {**boards, "decoder": old}, {}, {})
+        assert "| SST-2 |\n" in writing.with_methods(readme, {**boards, "decoder": old}, {}, {}, {})
 
         # shapley and length do equally well here, and length takes fewer passes; it ignores the model, though
         rising = {name: [float(number + rank) for number in range(40)] for rank, name in enumerate(reversed(names))}
@@ -185,8 +185,10 @@ def test_a_board_that_was_read_again_gives_readme_its_later_probes(
         assert "beside 1 of the other methods: Believe what got 0.8." in again.told()
         boards, runs = {"decoder": before}, {"decoder": {"faithfulness": texts(before)}}
         readme = f"{writing.BEGIN} old {writing.END}"
-        alone = writing.with_methods(readme, boards, runs, {})
-        both = writing.with_methods(readme, boards, runs, {"decoder": again})
+        alone = writing.with_methods(readme, boards, runs, {}, {})
+        told = {"decoder": {"method": "attn_lrp", "n_texts": 40, "faithfulness": {"mean": 0.25}}}
+        both = writing.with_methods(readme, boards, runs, {"decoder": again}, told)
+        assert "On the board decoder, `attn_lrp` as it is then run gets 0.25 (n = 40)." in " ".join(both.split())
         learned, other = (
             next(line for line in both.splitlines() if f"`{name}`" in line) for name in ("one_pass", "attn_lrp")
         )
@@ -197,7 +199,7 @@ def test_a_board_that_was_read_again_gives_readme_its_later_probes(
         assert "decoder: Believe what got 0.2. With later probes: Believe what got 0.8." in opening
 
 
-def test_how_the_usual_methods_do_as_they_are_run_is_told(tmp_path: Path) -> None:
+def test_how_the_usual_method_does_as_it_is_run_is_told() -> None:
     beside = {
         "leave_one_out": {"mean": 0.05, "low": 0.02, "high": 0.08},
         "shapley": {"mean": -0.1, "low": -0.2, "high": -0.05},
@@ -205,13 +207,10 @@ def test_how_the_usual_methods_do_as_they_are_run_is_told(tmp_path: Path) -> Non
         "random": {"mean": 0.3, "low": 0.2, "high": 0.4},
     }
     found = {"method": "leave_one_out", "how": "by deletion", "faithfulness": {"mean": 0.3, "low": 0.2, "high": 0.4}}
-    file = tmp_path / "responses_usual.json"
     with page_writer() as writing:
-        assert writing.as_usual(file) == ""
-        file.write_text(json.dumps({"n_texts": 40, "usual": [{**found, "minus": beside}]}))
-        said = writing.as_usual(file)
-        assert "by deletion, leave_one_out gets 0.30 [0.20, 0.40] on n = 40 of the texts, +0.050 [+0.020" in said
-        assert "below shapley; not told apart from lime, and above all others." in said
+        said = writing.as_usual({"n_texts": 40, **found, "minus": beside})
+    assert "by deletion, leave_one_out gets 0.30 [0.20, 0.40] on n = 40 texts, +0.050 [+0.020" in said
+    assert "below shapley; not told apart from lime, and above all others." in said
 
 
 def test_settings_tried_for_masks_are_told(tmp_path: Path) -> None:

@@ -56,14 +56,6 @@ def test_next_words_of_a_model_without_rules_are_left_out_one_by_one() -> None:
     assert usual(whence.load(module, tiny_models.tokenizer_of("gpt2"))).method == "leave_one_out"
 
 
-@pytest.mark.parametrize(
-    ("units", "method"), [("token", "occlusion"), ("word", "leave_one_out"), ("sentence", "leave_one_out")]
-)
-def test_responses_are_explained_by_deletion_in_windows_of_tokens_or_unit_by_unit(units: str, method: str) -> None:
-    found = usual(tiny("gpt2", "causal_lm"), response=" no", units=units)
-    assert (found.method, found.options["baseline"]) == (method, "delete")
-
-
 def test_a_model_that_hides_its_gradients_is_refused_as_before() -> None:
     module = tiny_models.build("bert")
     cut = module.bert.embeddings.register_forward_hook(lambda module, args, output: output.detach())

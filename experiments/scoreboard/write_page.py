@@ -93,27 +93,30 @@ def main(given: argparse.Namespace) -> None:
     records = {name: given.results / f"{name}.run.json" for name in boards}
     runs = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in records.items() if path.exists()}
     again = {name: later for name in runs if (later := LaterProbes.of(name, boards[name], runs[name]["faithfulness"]))}
+    usual = {name: given.results / f"{name}_usual.json" for name in boards}
+    told = {name: json.loads(path.read_text(encoding="utf-8")) for name, path in usual.items() if path.exists()}
     lines = ["# Which explanation should I believe?", "", *opening(boards, again), *across(boards)]
     for name, board in boards.items():
         figure = given.out.parent / "figures" / given.out.stem / f"{name}.png"
         draw_board(board, figure)
         picture = f"![Faithfulness and passes of each method]({figure.relative_to(given.out.parent)})"
         about = ABOUT[name] + right_how_often(given.results / f"{name}_accuracy.json", board)
-        about += as_usual(given.results / f"{name}_usual.json")
+        about += as_usual(told[name]) if name in told else ""
         about += f" {again[name].told()}" if name in again else ""
         lines += ["", f"## {TITLES[name]}", "", *section(board, runs.get(name), about, picture)]
         lines += masks_tried(OF_ONE_PASS / "response_masks.json") if name == "responses" else []
     given.out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     readme = given.out.parents[1] / "README.md"
     if readme.exists():
-        readme.write_text(with_methods(readme.read_text(encoding="utf-8"), boards, runs, again), encoding="utf-8")
+        readme.write_text(with_methods(readme.read_text(encoding="utf-8"), boards, runs, again, told), encoding="utf-8")
     print(given.out)
 
 
 def with_methods(
-    readme: str, boards: Mapping[str, Any], runs: Mapping[str, Any], again: Mapping[str, LaterProbes]
-) -> str:
-    """README with its table of methods made anew."""
+    readme: str, boards: Mapping[str, Any], runs: Mapping[str, Any], again: Mapping[str, LaterProbes],
+    told: Mapping[str, Any],
+) -> str:  # fmt: skip
+    """README with its table of methods made anew; `told` is how usual methods do as they are run."""
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
     known = [name for name in README_BOARDS if name in boards and is_of_today(boards[name])]
@@ -135,7 +138,12 @@ def with_methods(
         f"{best} [Whole boards, with intervals](docs/scoreboard.md)."
     )
     usual = "; ".join(f"`{method}` {whom}" for method, whom in USUAL.items())
-    about += ["", *paragraph(f"Without a name, `whence explain` takes {usual}. A note says which, and why.")]
+    as_run = "".join(
+        f" On the board {SHORT[name]}, `{each['method']}` as it is then run gets {each['faithfulness']['mean']:.2f} "
+        f"(n = {each['n_texts']})."
+        for name, each in told.items()
+    )
+    about += ["", *paragraph(f"Without a name, `whence explain` takes {usual}. A note says which, and why.{as_run}")]
     table = [BEGIN, "", head, f"|---|---|---|{'---|' * len(known)}", *rows, "", *about, "", END]
     return before + "\n".join(table) + after
 
@@ -180,25 +188,18 @@ def right_how_often(file: Path, board: Mapping[str, Any]) -> str:
     )
 
 
-def as_usual(file: Path) -> str:
-    """How the usual method of a decoder does as `whence explain` runs it, if usual_methods.py has asked."""
-    if not file.exists():
-        return ""
-    found = json.loads(file.read_text(encoding="utf-8"))
-    return "".join(_as_usual(each, found["n_texts"]) for each in found["usual"])
-
-
-def _as_usual(each: Mapping[str, Any], n_texts: int) -> str:
-    own, others = each["faithfulness"], {**each["minus"]}
-    chosen = others.pop(each["method"])
-    level = [name for name, beside in others.items() if beside["low"] <= 0 <= beside["high"]]
-    behind = [name for name, beside in others.items() if beside["high"] < 0]
+def as_usual(found: Mapping[str, Any]) -> str:
+    """How the usual method of a decoder does as `whence explain` runs it: what usual_method.py found."""
+    own, others = found["faithfulness"], {**found["minus"]}
+    chosen = others.pop(found["method"])
+    level = [name for name, each in others.items() if each["low"] <= 0 <= each["high"]]
+    behind = [name for name, each in others.items() if each["high"] < 0]
     others_say = "; ".join(
         f"{what} {listed(names)}" for what, names in (("below", behind), ("not told apart from", level)) if names
     )
     return (
-        f" As `whence explain` runs it, {each['how']}, {each['method']} gets {own['mean']:.2f} [{own['low']:.2f}, "
-        f"{own['high']:.2f}] on n = {n_texts} of the texts, {chosen['mean']:+.3f} [{chosen['low']:+.3f}, "
+        f" As `whence explain` runs it, {found['how']}, {found['method']} gets {own['mean']:.2f} [{own['low']:.2f}, "
+        f"{own['high']:.2f}] on n = {found['n_texts']} texts, {chosen['mean']:+.3f} [{chosen['low']:+.3f}, "
         f"{chosen['high']:+.3f}] beside the same method on this board; by its own 95 % intervals that is "
         f"{others_say or 'above all others'}{', and above all others' if others_say else ''}."
     )

@@ -139,7 +139,7 @@ def explain(
     check_units(units, encodings)
     why = None
     if method is None and encodings:
-        method, why = usual_method(model, min(encodings, key=len), layers, scale, units, options)
+        method, why = usual_method(model, min(encodings, key=len), layers, scale, options)
         if model.reading.responds and layers in (None, "embeddings"):
             options.setdefault("baseline", "delete")
     plan = _plan(model, method or ALWAYS, target, scale, layers, units, seed, batch_tokens, each_token, options)

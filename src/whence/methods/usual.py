@@ -15,24 +15,18 @@ from whence.methods import METHODS
 from whence.models.held_still import check_ruled
 from whence.models.inputs import Encoding
 from whence.models.layered import LayeredModel, Layers
-from whence.units import Units
 
 ALWAYS = "integrated_gradients"
 """What every model with gradients allows."""
-IN_WINDOWS = "occlusion"
-"""For responses, since one pass tells what every token of one loses, and gradients take a pass for each: surely more
-faithful on the board of responses than leaving tokens out one by one, at as many passes."""
 LEFT_OUT = "leave_one_out"
-"""For responses in units larger than tokens, which no board has judged: each is something by itself, and what stands
-beside it something else; and for next words of decoders without rules: on the decoder's board integrated gradients
-were no better than random scores."""
+"""For responses, since one pass tells what every token of one loses, and gradients take a pass for each: by deletion it
+was more faithful than every method on the board of responses (docs/scoreboard.md); and for next words of decoders without rules: on the decoder's board integrated gradients were no better than random scores."""
 USUAL = {
     "one_pass": "for models that come with probes",
     "held_still": "for other classifiers",
     "attn_lrp": "for next words of decoders",
     ALWAYS: "where nothing else can be had",
-    IN_WINDOWS: "for responses, by deletion",
-    LEFT_OUT: "for their words and larger units, and for next words where an operation of the model has no rule",
+    LEFT_OUT: "for responses of decoders, by deletion, and for next words where an operation of the model has no rule",
 }
 """For whom each of the usual methods is that."""
 _RULED: WeakKeyDictionary[LayeredModel, dict[str, bool]] = WeakKeyDictionary()
@@ -46,17 +40,11 @@ class Usual(NamedTuple):
 
 
 def usual_method(
-    model: LayeredModel, text: Encoding, layers: Layers | None, scale: Scale | None, units: Units,
-    options: Mapping[str, Any],
-) -> Usual:  # fmt: skip
+    model: LayeredModel, text: Encoding, layers: Layers | None, scale: Scale | None, options: Mapping[str, Any]
+) -> Usual:
     """The first of these that can answer the call: probes that came with the model, relevance, and what needs no rules.
     `text` is a short one, to try the model on."""
     if model.reading.responds:
-        if units == "token":
-            return Usual(
-                IN_WINDOWS,
-                "on a board of responses none was surely more faithful, and of its equals it is the cheapest",
-            )
         return Usual(LEFT_OUT, "what the response loses without each part of the prompt, all its tokens in one pass")
     fits = layers in (None, "embeddings") and scale in (None, "probability")
     if fits and came_with_probes(model) and set(options) <= set(METHODS["one_pass"].options):

@@ -50,7 +50,7 @@ class ServedModel:
         self.name, self.model, self.twin, self.limits = name, model, twin, limits
         share_weights(model, twin)
         short = model.encode("a text", "another" if model.reading.needs_pair else None)
-        self.usual = usual_method(model, short, None, None, "token", {}).method
+        self.usual = usual_method(model, short, None, None, {}).method
         self._since_trim = 0
         self._watch, self.twins_watch = Watch(model.module), Watch(twin.module)
         self._desk: Desk[Asked, Written] = Desk(name, self._answers, limits.waiting, within=model.held)

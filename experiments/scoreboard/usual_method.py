@@ -1,7 +1,7 @@
-"""How faithful the usual method of a decoder is as `whence explain` runs it, beside what others got on the board?
+"""How faithful the usual method of a decoder is, as `whence explain` runs it, beside what others got on the board?
 
-python experiments/scoreboard/usual_methods.py --board decoder --model FOLDER --data-dir DATA
-python experiments/scoreboard/usual_methods.py --board responses --model FOLDER --data-dir DATA
+python experiments/scoreboard/usual_method.py --board decoder --model FOLDER --data-dir DATA
+python experiments/scoreboard/usual_method.py --board responses --model FOLDER --data-dir DATA
 
 A board judges a method at its own defaults and, where it has several layers, at the one that did best on other texts.
 The usual method of a next word is read at the layer nearest the words, where a score belongs to a word and not to a
@@ -32,17 +32,15 @@ sys.path.append(str(Path(__file__).parents[1]))  # where faithfulness is
 
 from faithfulness import faithfulness
 
-ASKED: dict[str, tuple[tuple[str, str, dict[str, Any]], ...]] = {
-    "decoder": (("attn_lrp", "at layer 0", {"layers": 0}),),
-    "responses": (
-        ("leave_one_out", "by deletion", {"baseline": "delete"}),
-        ("occlusion", "by deletion", {"baseline": "delete"}),
-    ),
+WORD_IN_PLACE = ", where all others on this board put a common word in a token's place"
+ASKED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "decoder": ("attn_lrp", "at layer 0", {"layers": 0}),
+    "responses": ("leave_one_out", f"by deletion{WORD_IN_PLACE}", {"baseline": "delete"}),
 }
-"""By board: methods, in words how they run, and the options for that."""
+"""By board: the method, in words how it runs, and the options for that."""
 AT_A_TIME = 10  # texts, so that one sees how far it is
 
-arguments = argparse.ArgumentParser(description="The usual methods of a decoder as `whence explain` runs them.")
+arguments = argparse.ArgumentParser(description="The usual method of a decoder as `whence explain` runs it.")
 arguments.add_argument("--board", required=True, choices=ASKED)
 arguments.add_argument("--model", required=True)
 arguments.add_argument("--data-dir", type=Path)
@@ -63,15 +61,18 @@ def main(given: argparse.Namespace) -> None:
     view = responding(model) if chosen.answered else model
     asked = list(zip(texts.judged, texts.facts["responses"], strict=True)) if chosen.answered else texts.judged
     asked = asked[:asked_of]
-    found, others = [], {name: values[:asked_of] for name, values in judged.items()}
-    for method, how, options in ASKED[given.board]:
-        here = np.array([each for some in parts(asked) for each in worth(view, some, method, options)])
-        minus = {name: asdict(paired_difference(here, np.array(values))) for name, values in others.items()}
-        others[f"{method} {how}"] = here.tolist()
-        found.append({"method": method, "how": how, "faithfulness": asdict(mean_interval(here)), "minus": minus})
-        print(method, how, found[-1]["faithfulness"], flush=True)
-    device = torch.cuda.get_device_name() if given.device.startswith("cuda") else "cpu"
-    record = {"model": Path(given.model).name, "n_texts": len(asked), "device": device, "usual": found}
+    method, how, options = ASKED[given.board]
+    here = np.array([each for some in parts(asked) for each in worth(view, some, method, options)])
+    record = {
+        "model": Path(given.model).name,
+        "method": method,
+        "how": how,
+        "n_texts": len(asked),
+        "device": torch.cuda.get_device_name() if given.device.startswith("cuda") else "cpu",
+        "faithfulness": asdict(mean_interval(here)),
+        "minus": {name: asdict(paired_difference(here, np.array(of[:asked_of]))) for name, of in judged.items()},
+    }
+    print(method, record["faithfulness"])
     file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
