@@ -186,8 +186,8 @@ def test_a_board_that_was_read_again_gives_readme_its_later_probes(
         boards, runs = {"decoder": before}, {"decoder": {"faithfulness": texts(before)}}
         readme = f"{writing.BEGIN} old {writing.END}"
         alone = writing.with_methods(readme, boards, runs, {}, {})
-        told = {"decoder": {"method": "attn_lrp", "n_texts": 40, "faithfulness": {"mean": 0.25}}}
-        both = writing.with_methods(readme, boards, runs, {"decoder": again}, told)
+        as_run = {"decoder": {"method": "attn_lrp", "n_texts": 40, "faithfulness": {"mean": 0.25}}}
+        both = writing.with_methods(readme, boards, runs, {"decoder": again}, as_run)
         assert "On the board decoder, `attn_lrp` as it is then run gets 0.25 (n = 40)." in " ".join(both.split())
         learned, other = (
             next(line for line in both.splitlines() if f"`{name}`" in line) for name in ("one_pass", "attn_lrp")
