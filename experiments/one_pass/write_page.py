@@ -71,6 +71,9 @@ def main(out: Path, scoreboards: Path = SCOREBOARDS) -> None:
         lines += ["", f"## {judged.title}", "", *of_board(judged.board)]
     first = Judged.read(BOARDS["sst2"][0], RESULTS / "sst2_first_probes.json", RESULTS)
     lines += ["", "## SST-2 was read twice", "", *first_probes(first)]
+    if (scoreboards / "decoder.json").exists():
+        before = Judged.read(BOARDS["decoder"][0], scoreboards / "decoder.json", scoreboards)
+        lines += ["", "## So was the decoder's board", "", *first_relevance(before)]
     lines += ["", "## What the answer means", "", *meaning(), "", "## The stated error", "", *errors()]
     lines += ["", "## The search", "", *search(runs)]
     if (RESULTS / "decoder_scale.json").exists():
@@ -180,8 +183,7 @@ def first_probes(judged: Judged) -> Iterator[str]:
         "reading is why sentences of reviews were added; whether they help was then judged on training texts (the last "
         "section), but a board that was seen before is not as strong evidence as one seen once, and 500 texts were too "
         "few to tell the best apart. So SST's test set, on which no choice rests, is read too: first with the probes "
-        "that ship, by whose reading the mean was surely above both Shapley samplings, then beside two further seeds. "
-        "The first reading of SST-2, beside `shapley_of_probability`:"
+        "that ship, then beside two further seeds. The first reading of SST-2, beside `shapley_of_probability`:"
     )
     yield from ("", "| method | faithfulness | difference | |", "|---|---|---|---|")
     for method in ("amortised_shapley", "one_pass"):
@@ -189,6 +191,18 @@ def first_probes(judged: Judged) -> Iterator[str]:
             difference = judged.means[one] - judged.means["shapley_of_probability"]
             relation = judged.relation(one, "shapley_of_probability")
             yield f"| {one} | {judged.means[one]:.4f} | {difference:+.4f} | {relation} |"
+
+
+def first_relevance(before: Judged) -> Iterator[str]:
+    means, rival = before.means, "shapley_of_probability"
+    yield from paragraph(
+        f"Its {before.board['n_texts']} texts were first read with probes that learnt the shares of the network held "
+        f"still: `one_pass` got {means['one_pass']:.3f} (beside `{rival}`: {before.relation('one_pass', rival)}), "
+        f"`amortised_shapley` {means['amortised_shapley']:.3f}, and AttnLRP, which needs none, "
+        f"{means['attn_lrp']:.3f}. Since then probes of decoders learn AttnLRP's shares. Training texts say the same "
+        "of the two (below), but this reading was known by then, so the second is not as strong evidence as a first one. "
+        "The board of what a decoder answers was read once."
+    )
 
 
 def meaning() -> Iterator[str]:

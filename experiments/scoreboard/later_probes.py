@@ -12,6 +12,7 @@ import numpy as np
 
 FOLDER = Path(__file__).parents[1] / "one_pass" / "results"
 READ_AGAIN = ("decoder",)
+"""Boards whose probes learnt the shares of the network held still: those of a decoder came to learn AttnLRP's."""
 LEARNED = ("one_pass", "amortised_shapley")
 SAME = 0.005  # by how much the random scores of a text may differ on two machines
 

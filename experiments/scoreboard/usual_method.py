@@ -32,10 +32,13 @@ sys.path.append(str(Path(__file__).parents[1]))  # where faithfulness is
 
 from faithfulness import faithfulness
 
-WORD_IN_PLACE = ", where all others on this board put a common word in a token's place"
 ASKED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "decoder": ("attn_lrp", "at layer 0", {"layers": 0}),
-    "responses": ("leave_one_out", f"by deletion{WORD_IN_PLACE}", {"baseline": "delete"}),
+    "responses": (
+        "leave_one_out",
+        "by deletion, where all others on this board put a common word in a token's place",
+        {"baseline": "delete"},
+    ),
 }
 """By board: the method, in words how it runs, and the options for that."""
 AT_A_TIME = 10  # texts, so that one sees how far it is
@@ -45,7 +48,6 @@ arguments.add_argument("--board", required=True, choices=ASKED)
 arguments.add_argument("--model", required=True)
 arguments.add_argument("--data-dir", type=Path)
 arguments.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-arguments.add_argument("--limit", type=int, help="the first of the board's texts; by default all")
 arguments.add_argument("--device", default="cpu")
 
 
@@ -53,14 +55,13 @@ def main(given: argparse.Namespace) -> None:
     file = given.results / f"{given.board}_usual.json"
     board = json.loads((given.results / f"{given.board}.json").read_text(encoding="utf-8"))
     judged = json.loads((given.results / f"{given.board}.run.json").read_text(encoding="utf-8"))["faithfulness"]
-    chosen, asked_of = BOARDS[given.board], given.limit or board["n_texts"]
-    given.limit = board["n_texts"]
+    chosen = BOARDS[given.board]
+    given.limit = board["n_texts"]  # what the board's own script takes from the command line
     model = whence.load(given.model)
     model.module.to(given.device)
     texts = (answered_texts_of if chosen.answered else texts_of)(model, chosen, given)
     view = responding(model) if chosen.answered else model
     asked = list(zip(texts.judged, texts.facts["responses"], strict=True)) if chosen.answered else texts.judged
-    asked = asked[:asked_of]
     method, how, options = ASKED[given.board]
     here = np.array([each for some in parts(asked) for each in worth(view, some, method, options)])
     record = {
@@ -70,7 +71,7 @@ def main(given: argparse.Namespace) -> None:
         "n_texts": len(asked),
         "device": torch.cuda.get_device_name() if given.device.startswith("cuda") else "cpu",
         "faithfulness": asdict(mean_interval(here)),
-        "minus": {name: asdict(paired_difference(here, np.array(of[:asked_of]))) for name, of in judged.items()},
+        "minus": {name: asdict(paired_difference(here, np.array(of))) for name, of in judged.items()},
     }
     print(method, record["faithfulness"])
     file.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -17,7 +17,7 @@ from typing import Any
 
 from figures import draw_board, passes_per_text
 from later_probes import FOLDER as OF_ONE_PASS
-from later_probes import LaterProbes
+from later_probes import LEARNED, LaterProbes
 
 sys.path.append(str(Path(__file__).parents[1]))  # where the modules of all experiments are
 
@@ -137,6 +137,11 @@ def with_methods(
         "the model is with the words named first than without them, over all shares of words. "
         f"{best} [Whole boards, with intervals](docs/scoreboard.md)."
     )
+    if again:
+        learned = listed([SHORT[name] for name in again])
+        about += paragraph(
+            f"What {listed(list(LEARNED))} get on {learned} is of later probes, with which these texts were read again."
+        )
     usual = "; ".join(f"`{method}` {whom}" for method, whom in USUAL.items())
     as_run = "".join(
         f" On the board {SHORT[name]}, `{each['method']}` as it is then run gets {each['faithfulness']['mean']:.2f} "

@@ -20,8 +20,8 @@ ALWAYS = "integrated_gradients"
 """What every model with gradients allows."""
 LEFT_OUT = "leave_one_out"
 """For responses, since one pass tells what every token of one loses, and gradients take a pass for each: by deletion it
-was more faithful than every method on the board of responses. And for next words of decoders without rules: on the
-decoder's board integrated gradients were no better than random scores."""
+was more faithful than every method on the board of responses, where these put a common word in a token's place. And for
+next words of decoders without rules: on the decoder's board integrated gradients were no better than random scores."""
 USUAL = {
     "one_pass": "for models that come with probes",
     "held_still": "for other classifiers",
