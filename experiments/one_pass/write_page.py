@@ -200,7 +200,7 @@ def first_relevance(before: Judged) -> Iterator[str]:
         f"still: `one_pass` got {means['one_pass']:.3f} (beside `{rival}`: {before.relation('one_pass', rival)}), "
         f"`amortised_shapley` {means['amortised_shapley']:.3f}, and AttnLRP, which needs none, "
         f"{means['attn_lrp']:.3f}. Since then probes of decoders learn AttnLRP's shares. Training texts say the same "
-        "of the two (below), but this reading was known by then, so the second is not as strong evidence as a first one. "
+        "of the two (below), but this reading was known by then, so the second is not as strong evidence as a first. "
         "The board of what a decoder answers was read once."
     )
 
