@@ -28,6 +28,13 @@ def test_words_of_many_pieces_are_those_of_each(text: str) -> None:
     assert words_of(pieces, text) == [word_of(start, end, text, spans) for start, end in pieces]
 
 
+def test_json_by_columns_is_that_of_the_rows() -> None:
+    odd = Token('"\\é\u2028👍\x00', 2**40, 0, 9, segment=1)
+    for made in (MADE, (*MADE, odd), ()):
+        tokens = Tokens.of(made)
+        assert tokens.json() == json.dumps(tokens.rows(), separators=(",", ":"))
+
+
 def test_columns_are_the_tokens() -> None:
     tokens = Tokens.of(MADE)
     assert tokens == MADE

@@ -47,6 +47,14 @@ def test_words_of_a_text(text: str, words: list[str]) -> None:
     assert [text[start:end] for start, end in word_spans(text)] == words
 
 
+def test_words_of_ascii_are_those_of_the_same_text_among_others() -> None:
+    draw = random.Random(0)
+    characters = [*map(chr, range(128)), *"ab'-_ 1'-\r\n\t " * 8]
+    for _ in range(2_000):
+        text = "".join(draw.choices(characters, k=draw.randint(0, 12)))
+        assert word_spans(text) == word_spans(f"{text} é")[:-1]
+
+
 @pytest.mark.parametrize(("text", "words"), LANGUAGES.values(), ids=LANGUAGES)
 def test_every_visible_character_is_in_one_word(text: str, words: list[str]) -> None:
     spans = word_spans(text)

@@ -55,7 +55,10 @@ def to_dict(explanation: Explanation) -> dict[str, Any]:
 
 def to_json(explanation: Explanation) -> str:
     """What `to_dict` gives, as a line of ASCII."""
-    return encoded({"schema": SCHEMA, **vars(explanation), "tokens": Tokens.of(explanation.tokens).rows()})
+    rest = dict(vars(explanation))
+    first = encoded({"schema": SCHEMA, "text": rest.pop("text"), "pair": rest.pop("pair")})
+    tokens = Tokens.of(rest.pop("tokens")).json()
+    return f'{first[:-1]},"tokens":{tokens},{encoded(rest)[1:]}'
 
 
 def from_dict(data: Mapping[str, Any]) -> Explanation:

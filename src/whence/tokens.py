@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from whence.columns import Columns, columns_of
@@ -23,6 +24,7 @@ class Token:
 
 
 _NAMES = tuple(field.name for field in fields(Token))
+_JSON = "{" + ",".join(f'"{name}":%s' for name in _NAMES) + "}"
 
 
 class Tokens(Columns[Token]):
@@ -55,3 +57,17 @@ class Tokens(Columns[Token]):
     def rows(self) -> list[dict[str, Any]]:
         """The fields of each token by name, as a file holds them."""
         return [dict(zip(_NAMES, row, strict=True)) for row in zip(*self.columns, strict=True)]
+
+    def json(self) -> str:
+        """The JSON of `rows`, in ASCII, several times as fast as by way of them."""
+        rows = zip(
+            map(encode_basestring_ascii, self.texts),
+            self.ids,
+            self.starts,
+            self.ends,
+            self.segments,
+            ["true" if each else "false" for each in self.special],
+            ["null" if each is None else each for each in self.words],
+            strict=True,
+        )
+        return f"[{','.join([_JSON % row for row in rows])}]"

@@ -244,7 +244,7 @@ def _keys_and_values(model: PreTrainedModel, inputs: Inputs) -> KeysAndValues:
 def vocabulary_read_at(model: PreTrainedModel, read_at: Int[Tensor, " batch *read"] | None) -> Iterator[bool]:
     """Let the last matrix of a language model see only the tokens that are read, so that no row holds a whole table of
     logits; false where that cannot be."""
-    head: nn.Module | None = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    head: nn.Module | None = None if read_at is None else model.get_output_embeddings()  # type: ignore[no-untyped-call]
     if read_at is None or head is None:
         yield False
         return

@@ -71,6 +71,7 @@ class HuggingFaceTokenizer:
         self._special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         self._features = features
         self._labels = VocabularyLabels(tokenizer)
+        self._known_pieces: dict[int, str] = {}  # by id; a tokenizer looks each up by itself, which takes longer
 
     @classmethod
     def of_model(
@@ -234,7 +235,7 @@ class HuggingFaceTokenizer:
         ]
 
     def _encoding(
-        self, text: tuple[str, str | None], table: Any, index: int, cut: int, pieces: dict[int, str]
+        self, text: tuple[str, str | None], table: Any, index: int, cut: int, pieces: Mapping[int, str]
     ) -> Encoding:
         """The text at an index of what the tokenizer returned."""
         ids, spans = table["input_ids"][index], table["offset_mapping"][index]
@@ -257,17 +258,18 @@ class HuggingFaceTokenizer:
         features = {name: table[name][index] for name in self._features if name in table}
         return Encoding(*text, tokens, features, cut)
 
-    def _pieces(self, ids: set[int]) -> dict[int, str]:
-        """The tokens by their ids, all of which the model must know."""
-        numbers = sorted(ids)
-        pieces = dict(zip(numbers, self.tokenizer.convert_ids_to_tokens(numbers), strict=True))
-        if numbers and numbers[-1] >= self._n_ids:
-            raise UsageError(
-                f"the tokenizer gives {pieces[numbers[-1]]!r} the id {numbers[-1]}, "
-                f"the model knows ids up to {self._n_ids - 1}",
-                "load the tokenizer that belongs to the model",
-            )
-        return pieces
+    def _pieces(self, ids: set[int]) -> Mapping[int, str]:
+        """Tokens by their ids, these among them, all of which the model must know."""
+        new = sorted(number for number in ids if number not in self._known_pieces)
+        if new:
+            pieces = self.tokenizer.convert_ids_to_tokens(new)
+            if new[-1] >= self._n_ids:
+                raise UsageError(
+                    f"the tokenizer gives {pieces[-1]!r} the id {new[-1]}, the model knows ids up to {self._n_ids - 1}",
+                    "load the tokenizer that belongs to the model",
+                )
+            self._known_pieces.update(zip(new, pieces, strict=True))
+        return self._known_pieces
 
     def _shortened(self, segments: Sequence[int | None], text: tuple[str, str | None], paired: bool) -> tuple[Any, int]:
         """A text that is too long as the model reads it. A question is never cut, its context is."""

@@ -293,10 +293,15 @@ def collate(
         padding = next(number for number in range(len(used) + 1) if number not in used)
     lengths = [len(encoding) for encoding in encodings]
     real = np.arange(max(lengths)) < np.array(lengths)[:, None]
+    as_long = min(lengths) == max(lengths)
 
     def padded(rows: Iterable[Iterable[int]], filler: int | bool) -> np.ndarray:
-        whole = np.full(real.shape, filler, dtype=bool if isinstance(filler, bool) else np.int64)
-        whole[real] = np.fromiter(chain.from_iterable(rows), whole.dtype)  # torch reads lists more slowly
+        kind = bool if isinstance(filler, bool) else np.int64
+        values = np.fromiter(chain.from_iterable(rows), kind)  # torch reads lists more slowly
+        if as_long:
+            return values.reshape(real.shape)
+        whole = np.full(real.shape, filler, kind)
+        whole[real] = values
         return whole
 
     features = {name: padded((encoding.features[name] for encoding in encodings), 0) for name in encodings[0].features}
