@@ -51,7 +51,7 @@ def _step(model: whence.LayeredModel, network: Shares, texts: list[Encoding], ch
     selection = asked(model, inputs, states.logits, "probability", none)
     with torch.enable_grad(), torch.autocast(device.type, enabled=False):
         read = {layer: states.at(layer).detach().float() for layer in network.layers}
-        raw = network(read, inputs.mask, selection.indices, None)[:, :, 0]
+        raw = network(read, inputs.lengths, selection.indices, None)[:, :, 0]
         shares = torch.where(players.free, raw, 0.0)
         shares = shares / shares.abs().sum(dim=-1, keepdim=True).clamp(min=1e-9)
         scores = shares.mean(dim=0)

@@ -61,14 +61,14 @@ class Selection:
         self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
     ) -> Float[Tensor, "batch part"]:
         """Each part of each row's target, before they are added up."""
-        return self._on_its_scale(self._picked(logits, mask).sum(dim=-1))
+        return self._on_its_scale(_sums(self._picked(logits, mask)))
 
     def outputs(
         self, logits: Float[Tensor, "batch *token label"], mask: Bool[Tensor, "batch token"]
     ) -> Float[Tensor, "batch output"]:
         """The target of each row and, where they are asked about by themselves, each of its outputs behind it."""
         picked = self._picked(logits, mask)
-        whole = self._added_up(self._on_its_scale(picked.sum(dim=-1)))
+        whole = self._added_up(self._on_its_scale(_sums(picked)))
         if self.n_outputs == 1:
             return whole[:, None]
         return torch.cat([whole[:, None], self._on_its_scale(picked[:, 0])], dim=1)
@@ -107,6 +107,10 @@ class Selection:
         return [ExplainedTarget(description, self.scale, value) for description, value in pairs]
 
 
+def _sums(picked: Float[Tensor, "batch part index"]) -> Float[Tensor, "batch part"]:
+    return picked[..., 0] if picked.shape[-1] == 1 else picked.sum(dim=-1)
+
+
 def _with_token_axis(logits: Float[Tensor, "batch *token label"]) -> Float[Tensor, "batch read label"]:
     return logits if logits.ndim == 3 else logits[:, None]
 
@@ -140,18 +144,20 @@ def select(
     if len(sizes) > 1 or any(parts.counted is not None for parts in of_sides):
         of_sides = [parts.filled(max(sizes)) for parts in of_sides]
         counted = torch.stack([parts.counted for parts in of_sides if parts.counted is not None], dim=1)
+    alone = len(sides) == 1
     weights = torch.ones(len(sides), device=logits.device)
-    if len(sides) > 1:
+    if not alone:
         weights[1:] = -1.0
     words = [parts.descriptions for parts in of_sides]
+    rather = words[0] if alone else Later(len(rows), lambda: list(map(" rather than ".join, zip(*words, strict=True))))
     return Selection(
         reading,
         scale,
         weights=weights,
-        indices=torch.stack([parts.indices for parts in of_sides], dim=1),
-        descriptions=Later(len(rows), lambda: list(map(" rather than ".join, zip(*words, strict=True)))),
+        indices=of_sides[0].indices[:, None] if alone else torch.stack([parts.indices for parts in of_sides], dim=1),
+        descriptions=rather,
         counted=counted,
-        each=each and reading.responds and len(sides) == 1,
+        each=each and reading.responds and alone,
     )
 
 

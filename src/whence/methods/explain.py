@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -220,7 +221,8 @@ def _plan(
         if option not in known:
             raise UnknownNameError(f"option of {name}", option, known)
     usual = model.layers(_usual_layers(model, method, {**known, **given}))
-    asked = model.layers(layers if layers is not None else preset.layers if preset else usual)
+    named = preset.layers if layers is None and preset else layers
+    asked = usual if named is None else model.layers(named)
     if method.only_there and not set(asked) <= set(usual):
         others = ", ".join(map(str, model.layer_names(layer for layer in asked if layer not in usual)))
         there = ", ".join(map(str, model.layer_names(usual)))
@@ -306,8 +308,9 @@ def _answer_at_once(model: LayeredModel, encodings: list[Encoding], plan: _Plan)
     scores = plan.method.compute(question, **plan.options)
     if plan.shares:
         scores = _as_shares(scores, model, inputs, plan.layers)
-    shown = torch.stack([model.scored(layer, inputs) for layer in plan.layers], dim=1)
-    told = _array(torch.where(shown[:, None].to(scores.values.device), _by_output(scores.values, 4), 0.0))
+    told = _array(_by_output(scores.values, 4))
+    shown = torch.stack([model.scored(layer, inputs) for layer in plan.layers], dim=1).cpu().numpy()
+    told = np.where(shown[:, None], told, np.float32(0))
     values = told[:, 0]
     errors = None if scores.standard_errors is None else _array(_by_output(scores.standard_errors, 4)[:, 0])
     missing = None if scores.completeness_errors is None else _array(_by_output(scores.completeness_errors, 3)[:, 0])
@@ -421,10 +424,10 @@ def _warnings(
             said.append(f"truncated: the model reads {len(encoding)} tokens, {encoding.cut} of the text were not seen")
         if padding_read:
             said.append("the model reads its padding, so it was given texts of one length at a time")
-    if not np.isfinite(values).all():
-        raise NonFiniteError("some scores are not finite numbers", "the model's numbers overflow; try float32")
-    speaks: Any = values.any(axis=2)
-    for said, row in zip(found, speaks.tolist(), strict=True):
+    strongest: Any = np.abs(values).max(axis=2)
+    for said, row in zip(found, strongest.tolist(), strict=True):
+        if not all(map(math.isfinite, row)):
+            raise NonFiniteError("some scores are not finite numbers", "the model's numbers overflow; try float32")
         if not all(row):
             silent = ", ".join(str(layer) for layer, something in zip(layers, row, strict=True) if not something)
             said.append(f"all scores are zero at layer {silent}")

@@ -16,7 +16,7 @@ from torch import Tensor
 from whence.columns import Later
 from whence.errors import UsageError
 from whence.explanation import Layer, Scale
-from whence.models.inputs import Inputs
+from whence.models.inputs import Inputs, moved
 from whence.models.layered import LayeredModel, States
 from whence.probes import folder as folders
 from whence.probes.folder import Contents
@@ -52,20 +52,22 @@ class ErrorScale:
     players: float
     spread: float
 
-    def of(self, values: Float[Tensor, "batch player"], number: Int[Tensor, " batch"]) -> Float[Tensor, "batch player"]:
+    def of(
+        self, values: Float[np.ndarray, "batch player"], number: Int[np.ndarray, " batch"]
+    ) -> Float[np.ndarray, "batch player"]:
         """The standard error of each player's value, where each text has so many players and all other values are 0."""
         own, mean, count = log_sizes(values, number)
-        alike = torch.add(self.mean * mean, count, alpha=self.players)
-        return self.spread / NINETY * exp(self.constant) * torch.add(alike, own, alpha=self.own).exp()
+        found: Float[np.ndarray, "batch player"] = np.exp(self.mean * mean + self.players * count + self.own * own)
+        return self.spread / NINETY * exp(self.constant) * found
 
 
 def log_sizes(
-    values: Float[Tensor, "batch player"], number: Int[Tensor, " batch"]
-) -> tuple[Float[Tensor, "batch player"], Float[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
+    values: Float[np.ndarray, "batch player"], number: Int[np.ndarray, " batch"]
+) -> tuple[Float[np.ndarray, "batch player"], Float[np.ndarray, "batch 1"], Float[np.ndarray, "batch 1"]]:
     """What an error is foretold from: the logarithms of each value's size, of their mean, and of their number."""
-    sizes, count = values.abs(), number.to(values)[:, None]
-    mean = sizes.sum(dim=-1, keepdim=True) / count + TINY
-    return (sizes + TINY).log(), mean.log(), count.log()
+    sizes, count = np.abs(values), number[:, None].astype(values.dtype)
+    mean = sizes.sum(axis=-1, keepdims=True) / count + TINY
+    return np.log(sizes + TINY), np.log(mean), np.log(count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,16 +118,16 @@ class Familiar:
 
 
 def mean_states(last: Float[Tensor, "batch token features"], inputs: Inputs) -> Float[Tensor, "batch features"]:
-    weights = inputs.mask.to(last)[:, None]
-    return (weights @ last)[:, 0].float() / weights.sum(dim=-1).float()
+    sums = (inputs.mask.to(last)[:, None] @ last)[:, 0].float()
+    return sums / moved(np.array(inputs.lengths, np.float32)[:, None], last.device)
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
     """What probes say of a batch, from one pass: Shapley values (of each part of the target), shares by relevance."""
 
-    shapley: Float[Tensor, "batch part token"]
-    relevance: Float[Tensor, "batch part token"]
+    shapley: Float[np.ndarray, "batch part token"]
+    relevance: Float[np.ndarray, "batch part token"]
     players: BatchPlayers
     passes: Int[Tensor, " batch"]
 
@@ -161,9 +163,9 @@ class ModelShares:
         with torch.no_grad():
             raw = raw_shares(model, network, inputs, states, selection)
             nobody, passes = self.nobody.earned(model, inputs, selection, players, batch_tokens)
-            shapley, relevance = players.played(raw)
-            shapley = players.shifted(shapley, everybody - nobody)
-        return Learned(shapley, relevance, players, passes)
+            earned = everybody - nobody
+        shapley, relevance = players.here.played(raw.cpu().numpy())
+        return Learned(players.here.efficient(shapley, earned.cpu().numpy()), relevance, players, passes)
 
     def _check_answer(self, model: LayeredModel) -> None:
         """Refuse whole responses if one answer was learnt, and one answer if responses were."""
@@ -226,8 +228,7 @@ def raw_shares(
     """What the network says of each token's part in each part of the target, before anything must add up."""
     read = {layer: states.at(layer) for layer in network.layers}
     words = _label_words(model, network, selection)
-    mask = inputs.mask if len(set(inputs.lengths)) > 1 else None
-    found: Tensor = network(read, mask, _where_read(inputs, selection), words, selection.counted)
+    found: Tensor = network(read, inputs.lengths, _where_read(inputs, selection), words, selection.counted)
     return found
 
 

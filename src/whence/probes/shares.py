@@ -6,14 +6,17 @@ another; the share is their product. So all targets of a text come from one pass
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, layer_norm, scaled_dot_product_attention
+from torch.nn.functional import embedding, gelu, layer_norm, scaled_dot_product_attention
 
 from whence.explanation import Layer
+from whence.models.inputs import moved
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
@@ -58,35 +61,66 @@ class Shares(nn.Module):
     def forward(
         self,
         states: Mapping[Layer, Float[Tensor, "batch token _"]],
-        mask: Bool[Tensor, "batch token"] | None,
+        lengths: Sequence[int],
         targets: Int[Tensor, "batch target index 2"],
         words: Float[Tensor, "batch target index _"] | None,
         counted: Bool[Tensor, "batch target index"] | None = None,
     ) -> Float[Tensor, "output batch target token"]:
         """Each token's share of each target, which is a sum over some (token, label) of the model's output.
 
-        Without a `mask` no text is padded. `words` are the embeddings of the labels, where these are words; of targets
-        that have fewer of them than others, only some are `counted`.
+        `lengths` are the tokens of each text. `words` are the embeddings of the labels, where these are words; of
+        targets that have fewer of them than others, only some are `counted`.
         """
         read = [states[layer] for layer in self.layers]
+        real = RealTokens.of(lengths, read[0])
         if len({state.shape[-1] for state in read}) == 1:
-            joined = _normed(_apart(torch.stack(read, dim=2))).flatten(2)
+            joined = _normed(_apart(real.packed(torch.stack(read, dim=2)))).flatten(1)
         else:
-            joined = torch.cat([_normed(_apart(state)) for state in read], dim=-1)
+            joined = torch.cat([_normed(_apart(real.packed(state))) for state in read], dim=-1)
         hidden = self.read(joined)
-        seen = None if mask is None else mask[:, None, None, :]
         for block in self.blocks:
-            hidden = block(hidden, seen)
-        told = self.outer(gelu(self.inner(_normed(hidden))))
-        asked = self.label[targets[..., 1]] if words is None else self.word(_normed(words))
+            hidden = block(hidden, real)
+        told = real.padded(self.outer(gelu(self.inner(_normed(hidden)))))
+        asked = embedding(targets[..., 1], self.label) if words is None else self.word(_normed(words))
         if self.by_token:
             rows = torch.arange(len(targets), device=targets.device)[:, None, None]
             asked = asked + self.at(_normed(_apart(read[-1])[rows, targets[..., 0]]))
         if counted is not None:
             asked = asked * counted[..., None]
-        asked, told = (each.view(*each.shape[:2], len(OUTPUTS), self.width) for each in (asked.sum(dim=2), told))
+        asked = asked[:, :, 0] if asked.shape[2] == 1 else asked.sum(dim=2)
+        asked, told = (each.view(*each.shape[:2], len(OUTPUTS), self.width) for each in (asked, told))
         shares: Tensor = asked.permute(2, 0, 1, 3) @ told.permute(2, 0, 3, 1)
         return shares
+
+
+@dataclass(frozen=True, eq=False)
+class RealTokens:
+    """Which tokens of a batch are no padding: what looks at each by itself gets these alone, one after another.
+
+    `places` are where they stand in the batch; without padding there is no `mask` and there are no places.
+    """
+
+    shape: torch.Size
+    mask: Bool[Tensor, "batch token"] | None = None
+    places: Int[Tensor, " place"] | None = None
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], state: Float[Tensor, "batch token _"]) -> RealTokens:
+        shape = state.shape[:2]
+        if min(lengths) == shape[1]:
+            return cls(shape)
+        mask = np.arange(shape[1]) < np.array(lengths)[:, None]  # here: a GPU would be waited for to count them
+        return cls(shape, moved(mask, state.device), moved(np.flatnonzero(mask), state.device))
+
+    def packed(self, values: Float[Tensor, "batch token *features"]) -> Float[Tensor, " place *features"]:
+        flat = values.flatten(0, 1)
+        return flat if self.places is None else flat.index_select(0, self.places)
+
+    def padded(self, values: Float[Tensor, " place *features"]) -> Float[Tensor, "batch token *features"]:
+        """The values where their tokens stand in the batch; 0 at padding."""
+        if self.places is not None:
+            values = values.new_zeros(self.shape.numel(), *values.shape[1:]).index_copy(0, self.places, values)
+        return values.view(*self.shape, *values.shape[1:])
 
 
 class Block(nn.Module):
@@ -100,13 +134,12 @@ class Block(nn.Module):
         self.inner = nn.Linear(width, 4 * width)
         self.outer = nn.Linear(4 * width, width)
 
-    def forward(
-        self, hidden: Float[Tensor, "batch token width"], seen: Bool[Tensor, "batch 1 1 token"] | None
-    ) -> Float[Tensor, "batch token width"]:
-        joint = self.joint(_normed(hidden)).view(*hidden.shape[:2], 3, self.n_heads, -1)
+    def forward(self, hidden: Float[Tensor, "place width"], real: RealTokens) -> Float[Tensor, "place width"]:
+        joint = real.padded(self.joint(_normed(hidden))).view(*real.shape, 3, self.n_heads, -1)
         query, key, value = joint.permute(2, 0, 3, 1, 4).unbind()
+        seen = None if real.mask is None else real.mask[:, None, None, :]
         mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen).transpose(1, 2).flatten(2)
-        hidden = hidden + self.out(mixed)
+        hidden = hidden + self.out(real.packed(mixed))
         changed: Tensor = hidden + self.outer(gelu(self.inner(_normed(hidden))))
         return changed
 
