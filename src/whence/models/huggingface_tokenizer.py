@@ -13,6 +13,7 @@ from torch import nn
 
 from whence.errors import InputError, UsageError
 from whence.models.chat import rendered
+from whence.models.fast_tokenizer import FastTokenizer
 from whence.models.inputs import WRITTEN, Encoding, Ids, Messages, Prompt, plain_numbers
 from whence.models.slow_tokenizer import SlowTokenizer
 from whence.models.vocabulary import VocabularyLabels
@@ -60,6 +61,7 @@ class HuggingFaceTokenizer:
             )
         self.tokenizer = tokenizer
         self._slow = None if fast else SlowTokenizer(tokenizer)
+        self._fast = FastTokenizer(tokenizer) if fast and FastTokenizer.reads(tokenizer) else None
         self.keeps_text = keeps_text
         self.padding = padding
         self.masking = tokenizer.mask_token_id
@@ -286,7 +288,8 @@ class HuggingFaceTokenizer:
 
     def _tokenize(self, texts: Sequence[tuple[str, str | None]], paired: bool, **options: Any) -> Any:
         first, second = ([text[part] for text in texts] for part in (0, 1))
-        read: Any = self._slow or self.tokenizer
+        usual: Any = self._slow or self.tokenizer
+        read: Any = usual if options or self._fast is None else self._fast
         return read(
             first, second if paired else None, return_offsets_mapping=True, return_special_tokens_mask=True,
             verbose=False, **options,
