@@ -129,8 +129,8 @@ def test_many_probes_at_once_do_what_validate_does_for_each(kind: Kind, task: st
             assert found[name].same[number].mean() == pytest.approx(result.agreement, abs=1e-6)
             assert found[name].moved[number].mean() == pytest.approx(result.divergence, abs=1e-5)
             shares.append(result.masked)
-        explained = own.explain(model, texts)
-        for mine, explanation in zip(found[name].keep, explained, strict=True):
+        keep = sst.keep_probabilities(model, own, texts)
+        for mine, explanation in zip(keep, own.explain(model, texts), strict=True):
             np.testing.assert_allclose(mine, explanation.scores, atol=1e-6)
     assert 0 < np.mean(shares) < 1, "some tokens are masked, or nothing was compared"
     if task == "classification":
@@ -156,11 +156,11 @@ def test_the_released_f1_by_hand() -> None:
     assert twice == pytest.approx((4 / 9 + 1) / 2)
 
 
-def made(masked: list[float], same: list[list[float]], keep: list[np.ndarray] | None = None) -> masking.Masked:
+def made(masked: list[float], same: list[list[float]]) -> masking.Masked:
     shares = np.repeat(np.array(masked)[:, None], 2, axis=1)
     numbers = np.zeros_like(shares)
     layers: tuple[whence.Layer, ...] = ("embeddings", 0, 1)
-    return masking.Masked(layers[: len(masked)], shares, np.array(same), numbers, numbers.astype(int), keep or [])
+    return masking.Masked(layers[: len(masked)], shares, np.array(same), numbers, numbers.astype(int))
 
 
 def test_a_layer_has_collapsed_if_all_is_masked_and_the_answer_is_constant() -> None:
@@ -170,9 +170,9 @@ def test_a_layer_has_collapsed_if_all_is_masked_and_the_answer_is_constant() -> 
 
 
 def test_stability_by_hand() -> None:
-    one = made([0.5], [[1, 1]], [np.array([[0.2, 0.6]]), np.array([[1.0]])])
-    other = made([0.5], [[1, 1]], [np.array([[0.4, 0.2]]), np.array([[1.0]])])
-    found = sst.stability([one, other])
+    one, other = [np.array([[0.2, 0.6]]), np.array([[1.0]])], [np.array([[0.4, 0.2]]), np.array([[1.0]])]
+    found = sst.stability([one, other], [0])
+    assert found["by_layer_ddof_1"] == {"0": found["ddof_1"]}
     assert found["ddof_0"] == pytest.approx((0.1 + 0.2 + 0.0) / 3)
     assert found["ddof_1"] == pytest.approx((0.1 + 0.2 + 0.0) / 3 * np.sqrt(2))
     assert found["ddof_1_mean_of_sentences"]["value"] == pytest.approx((0.3 / 2 + 0) / 2 * np.sqrt(2))
@@ -184,7 +184,7 @@ def test_the_change_in_f1_is_against_the_unmasked_answers() -> None:
     gold, whole = np.array([0, 1, 2, 3, 4, 0]), np.array([0, 1, 2, 3, 4, 1])
     zeros = np.zeros((2, 6))
     said = np.stack([whole, gold])
-    found = masking.Masked(("embeddings", 0), zeros, np.ones((2, 6)), zeros, said, [])
+    found = masking.Masked(("embeddings", 0), zeros, np.ones((2, 6)), zeros, said)
     report = sst.score_run(gold, whole, found, masking.draws(6))
     before = f1_score(gold, whole, average="macro")
     assert report["top"]["macro_f1"]["value"] == pytest.approx(1.0)

@@ -35,6 +35,7 @@ WRITERS = {
     "citing": "citing/write_page.py",
     "decoder_baselines": "decoder_baselines/write_page.py",
     "evidence_tokens": "evidence_tokens/write_page.py",
+    "real_encoder": "real_encoder/write_page.py",
 }
 OF_BENCHMARKS = {"scale": DOCS / "scale.md", "benchmarks": ROOT / "benchmarks" / "README.md"}
 """Pages of times and sizes, without verdicts and intervals."""
@@ -42,7 +43,7 @@ PAGES = [*WRITERS, *(f"{name}_appendix" for name in PAPERS)]
 NUMBER = r"[+-]?\d[\d,]*(?:\.\d+)?"
 BRACKETED = re.compile(rf"({NUMBER})(?: ± {NUMBER})?(%?) \[({NUMBER})%?, ({NUMBER})%?\]")
 HERE_CELL = re.compile(
-    rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]; n = ([\d,]+)(?: cells)?, (\d(?: to \d)?) seeds?, [\w ,]+(?:; .+)?"
+    rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]; n = ([\d,]+)(?: cells)?, (\d(?: (?:to|x) \d)?) seeds?, [\w ,]+(?:; .+)?"
 )
 COUNTED_BESIDE = re.compile(r"^n$|\(n\)|^n \(models\)$|^(?:training )?texts$|^sentences$")
 ESTIMATE = re.compile(r"\d\.\d|^\d+–\d+$")
@@ -120,7 +121,7 @@ def test_the_first_screens_are_short() -> None:
     assert sum(len(text_of(page).split()) for page in PAPERS) < 1_200
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith(PAPERS)])
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith((*PAPERS, "real_encoder"))])
 def test_each_verdict_follows_from_its_row(page: str) -> None:
     rows = claims_of(page)
     assert rows or page.endswith("appendix")
@@ -355,6 +356,24 @@ def test_the_probes_are_fitted_as_their_records_say() -> None:
         assert (settings["kind"], settings["seed"]) == (kind, seed), name
         for option, value in changes.items():
             assert settings["recipe"][option] == value, (name, option)
+
+
+def test_a_real_encoder_s_probes_are_fitted_as_their_records_say() -> None:
+    """With the margin that the rule chooses of the margins on record."""
+    script = run_script(EXPERIMENTS / "diffmask" / "fit_probes.py", name="fit_probes")
+    recorded = record("real_encoder", "probes")
+    assert set(recorded) <= set(script["REAL"])
+    chosen = {}
+    for kind, wanted in script["WANTED"]["sst5"].items():
+        tried = [{"margin": own["recipe"]["margin"], **script["judged"](own["results"], kind)}
+                 for name, own in recorded.items() if name.startswith(f"mpnet-sst5-0-{kind}-margin")]  # fmt: skip
+        assert tuple(each["margin"] for each in tried) == script["MARGINS"]["sst5"][kind]
+        chosen[kind] = script["best"](tried, wanted)["margin"]
+    for name, own in recorded.items():
+        _, _, _, kind, _, seed, changes = script["REAL"][name]
+        assert (own["kind"], own["seed"]) == (kind, seed), name
+        for option, value in changes.items():
+            assert own["recipe"][option] == (chosen[kind] if value == script["CHOSEN"] else value), (name, option)
 
 
 def test_the_commands_of_sparse_attention_are_those_of_its_records() -> None:

@@ -24,12 +24,13 @@ from whence.errors import FileError
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 sys.path.insert(0, str(EXPERIMENTS))
+sys.path.insert(0, str(EXPERIMENTS / "real_encoder"))
 sys.path.insert(0, str(EXPERIMENTS / "diffmask"))
 
 import answers  # noqa: E402
 import model_package  # noqa: E402
-import real_encoder  # noqa: E402
 import real_encoder_figures  # noqa: E402
+import stages  # noqa: E402
 
 SENTENCES = ["a witty film", "too dull", "the plot was not bad", "very funny and fine", "the worst", "good"]
 PASSAGE = "The Broncos practiced at Stanford University and stayed at the Santa Clara Marriott."
@@ -165,34 +166,51 @@ def test_a_fine_tuning_that_was_stopped_ends_as_if_it_had_not_been(encoder: Path
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_stages_are_run_once_cut_in_time_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is done is passed over, what fails does not stop the rest, and the clock stops what takes too long."""
-    monkeypatch.setattr(real_encoder, "LEAST", 0.0)
-    finished = tmp_path / "made"
-    script = f"import pathlib; pathlib.Path({str(finished)!r}).write_text('')"
+def test_stages_wait_for_what_they_need_are_run_once_and_cut_in_time(tmp_path: Path) -> None:
+    """What is done is passed over, what fails stops only those that need it, the clock stops what takes too long."""
 
-    def stage(name: str, code: str, done: str) -> real_encoder.Stage:
-        return real_encoder.Stage(("sst",), name, (f'-c "{code}"',), (done,), 1, "")
+    def stage(name: str, code: str, done: str, *needs: str) -> stages.Stage:
+        return stages.Stage(("sst",), name, f'-c "{code}"', done, needs, 1, "")
 
-    wanted = [stage("fails", "raise SystemExit(3)", "never"), stage("makes", script, "made"),
-              stage("sleeps", "import time; time.sleep(60)", "never")]  # fmt: skip
-    args = argparse.Namespace(data_dir=tmp_path, work=tmp_path, device="cpu", trial=False, seconds=5.0)
-    assert real_encoder.go(wanted, args) == 1
+    def makes(name: str) -> str:
+        return f"import pathlib; pathlib.Path({str(tmp_path / name)!r}).write_text('')"
+
+    wanted = [
+        stage("needs what another makes", makes("second"), "second", "first"),
+        stage("makes it", makes("first"), "first"),
+        stage("fails", "raise SystemExit(3)", "never"),
+        stage("needs what failed", makes("third"), "third", "never"),
+        stage("sleeps", "import time; time.sleep(60)", "slept"),
+    ]
+    args = argparse.Namespace(data_dir=tmp_path, work=tmp_path, device="cpu", trial=False, seconds=4.0, jobs=2)
+    assert stages.go(wanted, args) == 1
     told = [json.loads(line) for line in (tmp_path / "results" / "stages.jsonl").read_text().splitlines()]
-    assert [each["said"] for each in told] == ["FAILED [3]", "done", "cut"]
-    assert real_encoder.go(wanted[1:2], args) == 0
-    assert len((tmp_path / "results" / "stages.jsonl").read_text().splitlines()) == 3, "nothing was run again"
+    assert {each["stage"]: each["said"] for each in told} == {
+        "makes it": "done",
+        "fails": "FAILED [3]",
+        "needs what another makes": "done",
+        "sleeps": "cut",
+    }
+    assert not (tmp_path / "third").exists()
+    assert stages.go(wanted[:2], args) == 0
+    assert len((tmp_path / "results" / "stages.jsonl").read_text().splitlines()) == 4, "nothing was run again"
 
 
-def test_every_part_has_stages_and_every_command_a_script() -> None:
-    every = real_encoder.stages()
-    assert {part for stage in every for part in stage.parts} == set(real_encoder.PARTS)
-    assert len({name for stage in every for name in stage.done}) == sum(len(stage.done) for stage in every)
+def test_what_a_stage_needs_another_makes_and_every_command_has_a_script() -> None:
+    every = stages.stages()
+    assert {part for stage in every for part in stage.parts} == set(stages.PARTS)
+    made = [stage.done for stage in every]
+    assert len(set(made)) == len(every)
+    assert len({stage.name for stage in every}) == len(every)
     args = argparse.Namespace(data_dir=Path("DATA"), work=Path("WORK"), device="cpu", trial=True)
     for stage in every:
-        for command in real_encoder.commands_of(stage, args):
-            assert (EXPERIMENTS.parent / command[0]).is_file()
-            assert not any("{" in word for word in command)
+        assert set(stage.needs) <= set(made)
+        for part in stage.parts:
+            within = [each.done for each in every if part in each.parts or "sst" in each.parts]
+            assert set(stage.needs) <= set(within), "a part can be run by itself, or after sst"
+        command = stages.command_of(stage, args)
+        assert (EXPERIMENTS.parent / command[0]).is_file()
+        assert not any("{" in word for word in command)
 
 
 def test_figures_are_drawn_of_the_records(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ COLLAPSED, NO_BETTER = 0.95, 0.05
 
 @dataclass(frozen=True)
 class Masked:
-    """One set of probes on many texts, gates open or closed: arrays of layers x texts, keep probabilities per text.
+    """One set of probes on many texts, gates open or closed: arrays of layers x texts.
 
     `said` is the class given to the masked text (-1 for a model without classes).
     """
@@ -34,7 +34,6 @@ class Masked:
     same: np.ndarray
     moved: np.ndarray
     said: np.ndarray
-    keep: list[np.ndarray]
 
 
 @torch.no_grad()
@@ -43,7 +42,6 @@ def mask_all(
 ) -> tuple[np.ndarray, dict[str, Masked]]:
     """What the model says of the whole texts, and what each set of probes makes of them."""
     groups = list(batches(model, encodings, usual_batch_tokens(model)))
-    texts = [each.text if each.pair is None else (each.text, each.pair) for each in encodings]
     whole = np.full(len(encodings), -1)
     found = {}
     with model.held():
@@ -51,9 +49,8 @@ def mask_all(
             fitted = each.fitted_
             assert fitted is not None
             shape = (len(fitted.probes.layers), len(encodings))
-            keep = [explanation.scores for explanation in whence.explain(model, texts, "diffmask", probes=each)]
             numbers = (np.zeros(shape), np.zeros(shape), np.zeros(shape), np.full(shape, -1))
-            found[name] = run = Masked(fitted.probes.layers, *numbers, keep)
+            found[name] = run = Masked(fitted.probes.layers, *numbers)
             of_batches = [[encodings[row] for row in group] for group in groups]
             outputs = masked_outputs(model, fitted.probes.to(model.device), of_batches, fitted.recipe.special)
             for (rows, layer), output in zip(product(groups, range(shape[0])), outputs, strict=True):

@@ -23,7 +23,7 @@ def first_screen(found: Mapping[str, Any], figures: Path, page: Path, appendix: 
     lines = ["# DiffMask, tried again"]
     lines += passage(
         f"""DiffMask (De Cao et al., 2020) trains probes that say which words, or hidden states, a model can do without.
-        Here: the embedded BERT, six layers. [Appendix]({appendix}): commands and tables."""
+        Here: the embedded BERT, six layers; [twelve](real_encoder.md). [Appendix]({appendix}): commands and tables."""
     )
     claims = [*_table_2(found), *_five_classes(found), *_questions(found), *_digits(found), *_separators(found)]
     claims.append(Claim("Figures 11, 13, 14; BERT-base and BERT-large", None, None, None, why_not="–"))

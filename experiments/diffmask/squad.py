@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -137,39 +140,68 @@ def analyses(explanations: Sequence[whence.Explanation], examples: Sequence[Exam
     }
 
 
-def probes_of(work: Path, name: str) -> dict[str, list[whence.DiffMask]]:
-    """Of each kind those of every seed; of one seed its name does not tell."""
+def probes_of(work: Path, name: str) -> dict[str, list[Path]]:
+    """Of each kind the folders of every seed; of one seed its name does not tell."""
     folders = {kind: [work / "probes" / f"{name}-{kind}{seed}" for seed in ("", *(f"-{n}" for n in range(5)))]
                for kind in KINDS}  # fmt: skip
-    return {
-        kind: [whence.DiffMask.load(folder) for folder in some if (folder / "config.json").exists()]
-        for kind, some in folders.items()
-    }
+    return {kind: [folder for folder in some if (folder / "config.json").exists()] for kind, some in folders.items()}
 
 
-def measured(
-    model: whence.LayeredModel, probes: Mapping[str, Sequence[whence.DiffMask]], examples: Sequence[Example],
-    data_dir: Path,
-) -> dict[str, Any]:  # fmt: skip
-    """Of each kind all about its first seed, and of several seeds in short."""
+@dataclass(frozen=True)
+class Asked:
+    """Which model is measured where, on how many questions of dev drawn by chance."""
+
+    work: Path
+    name: str
+    data_dir: Path
+    device: str
+    threads: int
+    questions: int
+
+    def model(self) -> whence.LayeredModel:
+        torch.set_num_threads(self.threads)
+        return command.load(self.work / self.name, self.device)
+
+    def drawn(self) -> list[Example]:
+        return list(read("squad", data_dir=self.data_dir, split="validation", limit=self.questions, seed=0))
+
+
+def measured(asked: Asked, folder: Path, *, whole: bool) -> dict[str, Any]:
+    """One set of probes: what it masks and which answers it keeps; `whole`: the words it keeps, too."""
+    model, own = asked.model(), whence.DiffMask.load(folder)
+    examples = fitting(model, asked.drawn())
     texts = [(example.text, example.pair or "") for example in examples]
-    encodings = [model.encode(*text) for text in texts]
-    tagger = part_of_speech.universal_tagger(part_of_speech.Tagger.load(data_dir))
+    _, found = mask_all(model, {"own": own}, [model.encode(*text) for text in texts])
+    explanations = whence.explain(model, texts, "diffmask", probes=own)
+    right = [is_right(each, example) for each, example in zip(explanations, examples, strict=True)]
+    told = {**two_readings(found["own"]), "layers": by_layer(found["own"]),
+            "answers_kept": kept_answers(explanations, right)}  # fmt: skip
+    if not whole:
+        return told
+    tagger = part_of_speech.universal_tagger(part_of_speech.Tagger.load(asked.data_dir))
+    about = {
+        "n_texts": len(examples),
+        "exact": mean_with_interval(np.array(right, dtype=float)),
+        "mean_tokens": float(np.mean([len(each.tokens) for each in explanations])),
+        "mean_answer_tokens": float(np.mean([len(predicted_tokens(each)) for each in explanations])),
+    }
+    return {**told, **analyses(explanations, examples, tagger), "settings": settings_of(own), "about": about}
+
+
+def of_all_probes(asked: Asked, jobs: int) -> dict[str, Any]:
+    """Of each kind all about its first seed, and of several seeds in short; `jobs` sets of probes at a time."""
+    probes = probes_of(asked.work, asked.name)
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        runs = {kind: [pool.submit(measured, asked, folder, whole=folder == of_seeds[0]) for folder in of_seeds]
+                for kind, of_seeds in probes.items()}  # fmt: skip
+        found = {kind: [run.result() for run in of_seeds] for kind, of_seeds in runs.items()}
     report: dict[str, Any] = {}
-    for kind, of_seeds in probes.items():
-        seeds = []
-        for number, own in reversed(list(enumerate(of_seeds))):  # the first last, whose explanations are looked at
-            _, found = mask_all(model, {kind: own}, encodings)
-            explanations = whence.explain(model, texts, "diffmask", probes=own)
-            right = [is_right(each, example) for each, example in zip(explanations, examples, strict=True)]
-            told = {**two_readings(found[kind]), "layers": by_layer(found[kind])}
-            seeds.append({"seed": number, **told, "answers_kept": kept_answers(explanations, right)})
-        report[kind] = {**told, **analyses(explanations, examples, tagger), "settings": settings_of(own)}
+    for kind, of_seeds in found.items():
+        report |= of_seeds[0].pop("about")
+        report[kind] = dict(of_seeds[0])
         if len(of_seeds) > 1:
-            report[kind]["seeds"] = seeds[::-1]
-    report["exact"] = mean_with_interval(np.array(right, dtype=float))
-    report["mean_tokens"] = float(np.mean([len(each.tokens) for each in explanations]))
-    report["mean_answer_tokens"] = float(np.mean([len(predicted_tokens(each)) for each in explanations]))
+            short = [{name: own[name] for name in ("top", "mean", "layers", "answers_kept")} for own in of_seeds]
+            report[kind]["seeds"] = [{"seed": number, **own} for number, own in enumerate(short)]
     return report
 
 
@@ -178,25 +210,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="of dev, spread over all by chance")
     parser.add_argument("--search-budget", type=int, default=squad_figures.BUDGET)
     parser.add_argument("--only", choices=FILES, default="squad", help="which file")
+    parser.add_argument("--jobs", type=int, default=1, help="sets of probes at a time")
     args = parser.parse_args(arguments)
-    torch.set_num_threads(args.threads)
-    started = time.process_time()
-    name = FILES[args.only]
-    model = command.load(args.work / name, args.device)
-    probes = probes_of(args.work, name)
-    every = read("squad", data_dir=args.data_dir, split="validation")
-    drawn = read("squad", data_dir=args.data_dir, split="validation", limit=args.questions, seed=0)
-    examples = fitting(model, drawn)
-    tuned = json.loads((args.work / name / "results.json").read_text())
+    started = time.monotonic()
+    asked = Asked(args.work, FILES[args.only], args.data_dir, args.device, args.threads, args.questions)
+    tuned = json.loads((args.work / asked.name / "results.json").read_text())
     report = {
         **command.about("questions", args.threads, args.device),
         "model": tuned,
-        "n_drawn": len(drawn),
-        "n_texts": len(examples),
+        "n_drawn": len(asked.drawn()),
         "longest": tuned.get("longest", LONGEST),
-        **measured(model, probes, examples, args.data_dir),
+        **of_all_probes(asked, args.jobs),
     }
-    first = {kind: own[0] for kind, own in probes.items()}
+    model, every = asked.model(), read("squad", data_dir=args.data_dir, split="validation")
+    first = {kind: whence.DiffMask.load(own[0]) for kind, own in probes_of(args.work, asked.name).items()}
     training = read("squad", data_dir=args.data_dir, split="train", limit=squad_figures.STATISTICS_TEXTS, seed=0)
     report["figure_2"] = squad_figures.one_question(
         model, first["input"], squad_figures.find(every, squad_figures.QUESTION), fitting(model, training),
@@ -206,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         model, first, [squad_figures.find(every, question) for question in squad_figures.TWO_QUESTIONS]
     )
     report["figure_14"] = squad_figures.two_questions(model, first, every[-2:])
-    write({**report, "cpu_seconds": round(time.process_time() - started)}, args.out / f"{args.only}.json")
+    write({**report, "seconds": round(time.monotonic() - started)}, args.out / f"{args.only}.json")
 
 
 if __name__ == "__main__":

@@ -105,18 +105,19 @@ def over_seeds(
     return summary
 
 
-def stability(runs: Sequence[Masked]) -> dict[str, Any]:
-    """The standard deviation over seeds of each keep probability, averaged over tokens and layers of all sentences."""
-    keep = np.stack([np.concatenate(run.keep, axis=1) for run in runs])  # seed layer token
-    sentences = zip(*(run.keep for run in runs), strict=True)
+def stability(runs: Sequence[Sequence[np.ndarray]], layers: Sequence[whence.Layer]) -> dict[str, Any]:
+    """The standard deviation over seeds of each keep probability, averaged over tokens and layers of all sentences.
+
+    Of each seed an array of layers x tokens for every sentence.
+    """
+    keep = np.stack([np.concatenate(run, axis=1) for run in runs])  # seed layer token
+    sentences = zip(*runs, strict=True)
     of_text = np.array([np.stack(cells).std(axis=0, ddof=1).mean() for cells in sentences])
     return {
         "ddof_0": float(keep.std(axis=0).mean()),
         "ddof_1": float(keep.std(axis=0, ddof=1).mean()),
         "ddof_1_mean_of_sentences": mean_with_interval(of_text),
-        "by_layer_ddof_1": dict(
-            zip(map(str, runs[0].layers), keep.std(axis=0, ddof=1).mean(axis=1).tolist(), strict=True)
-        ),
+        "by_layer_ddof_1": dict(zip(map(str, layers), keep.std(axis=0, ddof=1).mean(axis=1).tolist(), strict=True)),
         "share_of_decisions_that_differ": float(((keep > 0.5).any(axis=0) & ~(keep > 0.5).all(axis=0)).mean()),
         "n_cells": int(keep[0].size),
     }
@@ -153,6 +154,10 @@ def lost_by_chance(
             "draws": NOISES,
         }
     return found
+
+
+def keep_probabilities(model: whence.LayeredModel, probes: whence.DiffMask, texts: Sequence[str]) -> list[np.ndarray]:
+    return [explanation.scores for explanation in whence.explain(model, texts, "diffmask", probes=probes)]
 
 
 def masked_part(
@@ -217,7 +222,14 @@ def five_classes(name: str, data_dir: Path, work: Path, limit: int | None, devic
     report["collapse"] = (
         f"at least {COLLAPSED} masked, agreement at most {NO_BETTER} above the commonest answer's share"
     )
-    report["stability"] = {kind: stability([found[key] for key in _seeds(kind, probes)]) for kind in kinds_of(probes)}
+    sentences = [example.text for example in dev]
+    report["stability"] = {
+        kind: stability(
+            [keep_probabilities(model, probes[key], sentences) for key in _seeds(kind, probes)],
+            found[_seeds(kind, probes)[0]].layers,
+        )
+        for kind in kinds_of(probes)
+    }
     report["test"], _ = masked_part(model, probes if name.startswith("mpnet") else _ours(probes), test)
     if not name.startswith("mpnet"):
         del report["test"]["runs"]  # the means are enough there

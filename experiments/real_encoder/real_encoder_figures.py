@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parent / "diffmask"))  # where page_figures is
+sys.path.append(str(Path(__file__).parents[1]))  # where page_writing is
+sys.path.append(str(Path(__file__).parents[1] / "diffmask"))  # where page_figures is
 
 import page_figures
 from page_writing import paragraph
