@@ -329,7 +329,7 @@ def how_it_was_run(
     )
     if left:
         told += (
-            f" Of SST's fine-tunings {', '.join(map(str, left))} has probes that were not measured on test any more: the "
+            f" Of SST's fine-tunings, {' and '.join(map(str, left))} has probes that were not measured on test: the "
             "time on the GPU was over."
         )
     return ["", "## How it was run", "", *paragraph(told)]
