@@ -106,6 +106,14 @@ def test_the_sentence_of_a_decision() -> None:
     )
 
 
+def test_a_mark_between_words_goes_by_its_name() -> None:
+    found = made("good . but , never", scores=[0, 0.3, 0.4, 0.0, -0.3, 0.0, 0])
+    assert str(sentence_of(found)) == (
+        "Good (75 %), mainly because of the full stop “.” and “good”; the comma “,” pulled the other way."
+    )
+    assert ("for", ".") in sentence_of(found).parts, "the mark itself stays a word of the text"
+
+
 def test_scores_without_sign_say_so() -> None:
     scores = [0.0, 0.1, 0.9, 0.0, 0.0]
     assert said(scores, meaning=UNSIGNED, target=ExplainedTarget("good", "logit", 1.0)) == (

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from whence.render.belief import signs_of
-from whence.render.sentence import Part, listed
-from whence.render.visible import shortened
+from whence.render.sentence import Part, listed, named
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -59,7 +58,7 @@ def consensus_of(
 
 
 def _named(indices: Sequence[int], labels: Sequence[str]) -> list[Part]:
-    named: list[Part] = [("matters", shortened(labels[index], _LONGEST_WORD)) for index in indices[:MOST_NAMED]]
-    more = len(indices) - len(named)
-    rest: list[Part] = [("plain", f"{more} more")] if more else []
-    return listed([*named, *rest])
+    words = [named("matters", labels[index], _LONGEST_WORD) for index in indices[:MOST_NAMED]]
+    more = len(indices) - len(words)
+    rest: list[list[Part]] = [[("plain", f"{more} more")]] if more else []
+    return listed([*words, *rest])

@@ -44,6 +44,11 @@ EVEN = 1.5
 _LONGEST_WORD = 60
 _LONGEST_UNIT = 32  # of a sentence or a document: enough to know it by, and several have room on a phone
 _LONGEST_LABEL = 300
+PUNCTUATION = {
+    ".": "full stop", ",": "comma", "!": "exclamation mark", "?": "question mark", ";": "semicolon", ":": "colon",
+    "…": "dots", "...": "dots", "-": "hyphen", "–": "dash", "—": "dash", "(": "bracket", ")": "bracket",
+    "'": "apostrophe", "’": "apostrophe", '"': "quotation mark", "“": "quotation mark", "”": "quotation mark",
+}  # fmt: skip
 _TAGGED = re.compile(r"(?P<tag>.*) at token (?P<position>\d+) \((?P<token>.*)\)", re.DOTALL)
 
 Kind = Literal["plain", "said", "for", "against", "matters"]
@@ -199,7 +204,7 @@ def _sentence(
 
     def said(template: str, indices: Sequence[int], way: Kind) -> list[Part]:
         before, _, after = template.replace("{kind}", kind).partition("{}")
-        words = listed([(way, shortened(labels[index], most)) for index in indices])
+        words = listed([named(way, labels[index], most) for index in indices])
         ending: list[Part] = [("plain", after)] if after else []
         return [("plain", before), *words, *ending]
 
@@ -229,13 +234,23 @@ def _kept(reasons: Reasons, count: int, kind: str, said: Callable[..., list[Part
     return said(f": {{}}{more} must be kept for that; {others}.", named, "matters")
 
 
-def listed(words: Sequence[Part]) -> list[Part]:
+def named(way: Kind, word: str, most: int) -> list[Part]:
+    """A word of the text; a lone mark between words is called by its name, or a reader passes over it.
+
+    >>> named("for", ".", 60)
+    [('plain', 'the full stop '), ('for', '.')]
+    """
+    own: Part = (way, shortened(word, most))
+    return [("plain", f"the {PUNCTUATION[word]} "), own] if word in PUNCTUATION else [own]
+
+
+def listed(words: Sequence[Sequence[Part]]) -> list[Part]:
     """One, two or three words with commas and "and" between them."""
     found: list[Part] = []
     for place, word in enumerate(words):
         if place:
             found.append(("plain", " and " if place == len(words) - 1 else ", "))
-        found.append(word)
+        found += word
     return found
 
 
