@@ -38,6 +38,14 @@ function tracksOf(runs, columns) {
   return `var(--label) ${several.join(" 1.1rem ")}`;
 }
 
+/** The width of the longest label in letters' sizes: an m is three times as wide as an i. */
+function widestOf(pieces) {
+  const { fontSize, fontFamily } = getComputedStyle(grid.element);
+  paper.font = `${fontSize} ${fontFamily}`;
+  const widths = pieces.map((piece) => paper.measureText(shortened(piece.label, 60)).width);
+  return Math.max(...widths) / parseFloat(fontSize);
+}
+
 /** `shown` holds the pieces, and of each method shown its run, table, full strengths and drops; see `report.js`. */
 function drawMap(shown) {
   const { runs, pieces } = shown;
@@ -46,8 +54,7 @@ function drawMap(shown) {
     columns: columnsOf(runs),
     reach: runs.map((run, at) => reachOf(run, shown.tables[at], shown.full[at])),
   });
-  const longest = Math.max(...pieces.map((piece) => piece.label.length));
-  grid.element.style.setProperty("--longest", `${Math.max(5, 1.5 + longest) * 0.58}rem`);
+  grid.element.style.setProperty("--longest", `calc(${widestOf(pieces)}em + 1.1rem)`);
   grid.element.classList.toggle("several", runs.length > 1);
   grid.element.style.setProperty("--tracks", tracksOf(runs, grid.columns));
   grid.element.setAttribute("aria-rowcount", pieces.length + (runs.length > 1 ? 2 : 1));
