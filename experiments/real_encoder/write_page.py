@@ -85,7 +85,8 @@ def each_run(runs: Mapping[int, Mapping[str, Any]]) -> list[str]:
     lines = ["", "## SST, run by run", ""]
     lines += paragraph(
         f"Test (n = {n_texts:,}). Inputs as the last entry masks them, hidden states as the mean of all entries. *By "
-        "chance*: what macro-F1 loses where noise on the logits changes as many answers."
+        "chance*: what macro-F1 loses where noise on the logits changes as many answers as a fine-tuning's seeds do on "
+        "average."
     )
     lines += [
         "",
