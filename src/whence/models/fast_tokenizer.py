@@ -42,7 +42,8 @@ class FastTokenizer:
         from transformers import PreTrainedTokenizerFast
 
         kind = type(tokenizer)
-        as_usual = all(getattr(kind, name, None) is getattr(PreTrainedTokenizerFast, name) for name in _PUT_AROUND)
+        usual = [getattr(PreTrainedTokenizerFast, name, None) for name in _PUT_AROUND]  # other versions have others
+        as_usual = None not in usual and [getattr(kind, name, None) for name in _PUT_AROUND] == usual
         return as_usual and not hasattr(kind, "_switch_to_input_mode")
 
     def __call__(self, texts: Sequence[str], pairs: Sequence[str] | None = None, **_: Any) -> ReadTexts:
