@@ -10,6 +10,7 @@ import tiny_models
 from transformers import PreTrainedTokenizerFast
 
 import whence
+from whence.models import fast_tokenizer
 from whence.models.fast_tokenizer import FastTokenizer
 
 TEXTS = ["a witty film", "  Not\tbad, 👍🏽 [MASK] <mask>!", "日本の film", "\u200b", "far too long " * 40]
@@ -43,3 +44,10 @@ def test_a_tokenizer_that_changes_its_texts_is_called() -> None:
     assert not FastTokenizer.reads(shouting)
     found = whence.load(model.module, shouting).encode("a film")
     assert found.ids == model.encode("A FILM").ids != model.encode("a film").ids
+
+
+def test_a_tokenizer_of_a_version_that_is_put_together_otherwise_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer: Any = tiny_models.wordpiece()
+    assert FastTokenizer.reads(tokenizer)
+    monkeypatch.setattr(fast_tokenizer, "_PUT_AROUND", ("__call__", "what_another_version_has"))
+    assert not FastTokenizer.reads(tokenizer)
