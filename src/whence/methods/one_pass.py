@@ -8,7 +8,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 Part = Literal["both", "shapley", "relevance"]
 PARTS: tuple[Part, ...] = ("both", "shapley", "relevance")
-_SMALLEST = np.finfo(np.float32).tiny
+_SMALLEST = torch.finfo(torch.float32).tiny
 
 
 @runtime_checkable
@@ -56,10 +55,11 @@ def one_pass(question: Question, *, probes: TrainedShares | str | Path | None = 
     relevance = asked.of(told.relevance)
     if part == "relevance":
         meaning = RELEVANCE[shares.relevance]
-        return Scores(_at_one_layer(_share_of_sizes(relevance)), meaning=meaning, warnings=warnings)
+        return Scores(of_outputs(_share_of_sizes(relevance)[:, :, None]), meaning=meaning, warnings=warnings)
     shapley = asked.of(told.shapley)
-    mean = (_share_of_sizes(shapley) + _share_of_sizes(relevance)) / 2
-    return Scores(_at_one_layer(mean), warnings=warnings, notes=_notes(shares, told, shapley[:, 0]))
+    mean = _share_of_sizes(torch.stack([shapley, relevance])).sum(dim=0) / 2
+    notes = _notes(told, _standard_errors(shares, told, shapley[:, 0]))
+    return Scores(of_outputs(mean[:, :, None]), warnings=warnings, notes=notes)
 
 
 def amortised_shapley(question: Question, *, probes: TrainedShares | str | Path | None = None) -> Scores:
@@ -72,10 +72,10 @@ def amortised_shapley(question: Question, *, probes: TrainedShares | str | Path 
     """
     shares, told, asked = _told(question, probes)
     values = asked.of(told.shapley)
-    errors = np.stack([_standard_errors(shares, told, values[:, output]) for output in range(values.shape[1])], axis=1)
+    errors = torch.stack([_standard_errors(shares, told, each) for each in values.unbind(dim=1)], dim=1)
     return Scores(
-        _at_one_layer(values),
-        standard_errors=_at_one_layer(errors),
+        of_outputs(values[:, :, None]),
+        standard_errors=of_outputs(errors[:, :, None]),
         meaning=SHAPLEY,
         warnings=shares.familiar.warnings(question.inputs, question.states.hidden[-1].detach()),
     )
@@ -109,8 +109,8 @@ class _Asked:
         )
         return cls(parts, everybody, weights)
 
-    def of(self, values: Float[np.ndarray, "batch part token"]) -> Float[np.ndarray, "batch output token"]:
-        return values if self.weights.numel() == 1 else self.weights.cpu().numpy() @ values  # of one part it is 1
+    def of(self, values: Float[Tensor, "batch part token"]) -> Float[Tensor, "batch output token"]:
+        return values if self.weights.numel() == 1 else self.weights @ values  # of one part it is 1
 
 
 def _told(question: Question, probes: TrainedShares | str | Path | None) -> tuple[ModelShares, Learned, _Asked]:
@@ -130,38 +130,26 @@ def _told(question: Question, probes: TrainedShares | str | Path | None) -> tupl
 
 
 def _standard_errors(
-    shares: ModelShares, told: Learned, values: Float[np.ndarray, "batch token"]
-) -> Float[np.ndarray, "batch token"]:
+    shares: ModelShares, told: Learned, values: Float[Tensor, "batch token"]
+) -> Float[Tensor, "batch token"]:
     players = told.players
-    found: Float[np.ndarray, "batch token"]
-    if players.alone:
-        found = players.here.share * shares.errors.of(values, players.here.number)
-    else:
-        by_player = players.sums(torch.from_numpy(values).to(players.free.device)).cpu().numpy()
-        errors = torch.from_numpy(shares.errors.of(by_player, players.here.number))
-        found = players.spread(errors.to(players.free.device)).cpu().numpy()
-    return found
+    return players.spread(shares.errors.of(players.by_player(values), players.number))
 
 
-def _share_of_sizes(values: Float[np.ndarray, "batch output token"]) -> Float[np.ndarray, "batch output token"]:
-    sizes = np.abs(values).sum(axis=-1, keepdims=True)
-    found: Float[np.ndarray, "batch output token"] = values / np.maximum(sizes, _SMALLEST)
-    return found
+def _share_of_sizes(values: Float[Tensor, "*batch output token"]) -> Float[Tensor, "*batch output token"]:
+    sizes: Tensor = torch.linalg.vector_norm(values, 1, dim=-1, keepdim=True)
+    return values / sizes.clamp(min=_SMALLEST)
 
 
-def _at_one_layer(values: Float[np.ndarray, "batch output token"]) -> Float[Tensor, "batch *output 1 token"]:
-    return of_outputs(torch.from_numpy(values)[:, :, None])
-
-
-def _notes(shares: ModelShares, told: Learned, values: Float[np.ndarray, "batch token"]) -> Sequence[Sequence[str]]:
+def _notes(told: Learned, errors: Float[Tensor, "batch token"]) -> Sequence[Sequence[str]]:
+    total = torch.linalg.vector_norm(errors, dim=1)
     said = "its Shapley part is off by up to {:.3f} per token in nine of ten held-out cases"
 
     def notes() -> list[list[str]]:
-        total = np.sqrt(np.square(_standard_errors(shares, told, values)).sum(axis=1))
-        each = zip(total.tolist(), told.players.here.free.sum(axis=1).tolist(), strict=True)
+        each = zip(total.tolist(), told.players.n_free.tolist(), strict=True)
         return [[said.format(NINETY * error / max(1, tokens) ** 0.5)] for error, tokens in each]
 
-    return Later(len(values), notes)
+    return Later(len(total), notes)
 
 
 def _shares(question: Question, probes: TrainedShares | str | Path | None) -> ModelShares:

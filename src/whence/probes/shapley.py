@@ -52,22 +52,20 @@ class ErrorScale:
     players: float
     spread: float
 
-    def of(
-        self, values: Float[np.ndarray, "batch player"], number: Int[np.ndarray, " batch"]
-    ) -> Float[np.ndarray, "batch player"]:
+    def of(self, values: Float[Tensor, "batch player"], number: Int[Tensor, " batch"]) -> Float[Tensor, "batch player"]:
         """The standard error of each player's value, where each text has so many players and all other values are 0."""
         own, mean, count = log_sizes(values, number)
-        found: Float[np.ndarray, "batch player"] = np.exp(self.mean * mean + self.players * count + self.own * own)
-        return self.spread / NINETY * exp(self.constant) * found
+        alike = torch.add(self.mean * mean, count, alpha=self.players)
+        return self.spread / NINETY * exp(self.constant) * torch.add(alike, own, alpha=self.own).exp()
 
 
 def log_sizes(
-    values: Float[np.ndarray, "batch player"], number: Int[np.ndarray, " batch"]
-) -> tuple[Float[np.ndarray, "batch player"], Float[np.ndarray, "batch 1"], Float[np.ndarray, "batch 1"]]:
+    values: Float[Tensor, "batch player"], number: Int[Tensor, " batch"]
+) -> tuple[Float[Tensor, "batch player"], Float[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
     """What an error is foretold from: the logarithms of each value's size, of their mean, and of their number."""
-    sizes, count = np.abs(values), number[:, None].astype(values.dtype)
-    mean = sizes.sum(axis=-1, keepdims=True) / count + TINY
-    return np.log(sizes + TINY), np.log(mean), np.log(count)
+    sizes, count = values.abs(), number.to(values)[:, None]
+    mean = sizes.sum(dim=-1, keepdim=True) / count + TINY
+    return (sizes + TINY).log(), mean.log(), count.log()
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +124,8 @@ def mean_states(last: Float[Tensor, "batch token features"], inputs: Inputs) -> 
 class Learned:
     """What probes say of a batch, from one pass: Shapley values (of each part of the target), shares by relevance."""
 
-    shapley: Float[np.ndarray, "batch part token"]
-    relevance: Float[np.ndarray, "batch part token"]
+    shapley: Float[Tensor, "batch part token"]
+    relevance: Float[Tensor, "batch part token"]
     players: BatchPlayers
     passes: Int[Tensor, " batch"]
 
@@ -163,9 +161,9 @@ class ModelShares:
         with torch.no_grad():
             raw = raw_shares(model, network, inputs, states, selection)
             nobody, passes = self.nobody.earned(model, inputs, selection, players, batch_tokens)
-            earned = everybody - nobody
-        shapley, relevance = players.here.played(raw.cpu().numpy())
-        return Learned(players.here.efficient(shapley, earned.cpu().numpy()), relevance, players, passes)
+            shapley, relevance = players.played(raw)
+            shapley = players.shifted(shapley, everybody - nobody)
+        return Learned(shapley, relevance, players, passes)
 
     def _check_answer(self, model: LayeredModel) -> None:
         """Refuse whole responses if one answer was learnt, and one answer if responses were."""

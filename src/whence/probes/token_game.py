@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -95,63 +95,40 @@ class BatchPlayers:
         sums = values.new_zeros(*values.shape[:-1], self._most)
         return sums.scatter_add_(-1, index, torch.where(free, values, 0.0))
 
+    def by_player(self, values: Float[Tensor, "batch token"]) -> Float[Tensor, "batch place"]:
+        """Values of tokens as they were `played`, summed up for each player: who is alone has its own place.
+
+        At places where there is no player they are 0.
+        """
+        return values if self.alone else self.sums(values)
+
     @cached_property
     def share(self) -> Float[Tensor, "batch token"]:
         """What part of its player each token is: one of so many; 0 for those that always stay."""
         free = self.free.float()
         return free if self.alone else free / self.sums(free).gather(1, self._index).clamp(min=1)
 
-    def spread(self, values: Float[Tensor, "batch player"]) -> Float[Tensor, "batch token"]:
-        """Values of players, shared evenly among the tokens of each."""
-        return self.share.to(values) * values.gather(1, self._index)
+    def spread(self, values: Float[Tensor, "batch place"]) -> Float[Tensor, "batch token"]:
+        """Values of players, at the places of `by_player`, shared evenly among the tokens of each."""
+        of_its_own = values if self.alone else values.gather(1, self._index)
+        return self.share.to(values) * of_its_own
+
+    def played(self, values: Float[Tensor, "*any batch target token"]) -> Float[Tensor, "*any batch target token"]:
+        """The values of those that come and go; 0 for those that always stay."""
+        return torch.where(self.free[:, None], values, 0.0)
 
     def efficient(
         self, values: Float[Tensor, "batch target token"], earned: Float[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target token"]:
         """The values shifted, by the same amount for each player, so that they add up to what all earn together."""
-        played = torch.where(self.free[:, None], values, 0.0)
-        return _shifted(played, earned, self.number[:, None], self.share.to(values)[:, None])
+        return self.shifted(self.played(values), earned)
 
-    @cached_property
-    def here(self) -> PlayersHere:
-        """What explaining needs of them, in memory: there a few numbers are worked out many times as fast."""
-        free = self.free.cpu().numpy()
-        if self.alone:
-            return PlayersHere(free, free.sum(axis=1), free.astype(np.float32))
-        return PlayersHere(free, self.number.cpu().numpy(), self.share.cpu().numpy())
-
-
-@dataclass(frozen=True, eq=False)
-class PlayersHere:
-    """Who plays, in memory; see `BatchPlayers`."""
-
-    free: Bool[np.ndarray, "batch token"]
-    number: Int[np.ndarray, " batch"]
-    share: Float[np.ndarray, "batch token"]
-
-    def played(
-        self, values: Float[np.ndarray, "*any batch target token"]
-    ) -> Float[np.ndarray, "*any batch target token"]:
-        """The values of those that come and go; 0 for those that always stay."""
-        return np.where(self.free[:, None], values, np.float32(0))
-
-    def efficient(
-        self, played: Float[np.ndarray, "batch target token"], earned: Float[np.ndarray, "batch target"]
-    ) -> Float[np.ndarray, "batch target token"]:
-        """Those shifted as `BatchPlayers.efficient` does."""
-        number = self.number.astype(played.dtype)[:, None]
-        found: Float[np.ndarray, "batch target token"] = _shifted(played, earned, number, self.share[:, None])
-        return found
-
-
-Array = TypeVar("Array", Tensor, np.ndarray)
-
-
-def _shifted(played: Array, earned: Array, number: Array, share: Array) -> Array:
-    """Values of the tokens of so many players, which have these shares of theirs, moved until they add up."""
-    missing = (earned - played.sum(-1)) / number
-    found: Array = played + missing[..., None] * share
-    return found
+    def shifted(
+        self, played: Float[Tensor, "batch target token"], earned: Float[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target token"]:
+        """The same of values that were `played`."""
+        missing = (earned - played.sum(dim=-1)) / self.number[:, None]
+        return torch.addcmul(played, missing[..., None], self.share.to(played)[:, None])
 
 
 def absent_word(model: LayeredModel) -> Float[Tensor, " embedding"]:

@@ -88,9 +88,7 @@ def check(
             own = selection.rows(torch.tensor([row], device=model.device))
             values = earned(model, one, own, tokens[None], batch_tokens)[0].double().cpu().numpy()
             long_run, errors = (found.T for found in solve(values[: len(sets)]))
-            learned = (
-                told.players.sums(torch.from_numpy(told.shapley).to(model.device))[row, :, :n].double().cpu().numpy()
-            )
+            learned = told.players.sums(told.shapley)[row, :, :n].double().cpu().numpy()
             rest = values[len(sets) :] - nobody[row].double().cpu().numpy()
             yield Checked(
                 learned,
@@ -162,19 +160,23 @@ def error_scale(checked: Sequence[Checked]) -> ErrorScale:
 
 def _error_features(text: Checked) -> Float[np.ndarray, "place 4"]:
     """What the error of each value is foretold from, and a constant: see `ErrorScale`."""
-    own, mean, number = np.broadcast_arrays(*log_sizes(text.learned, _all_of(text.learned)))
-    return np.stack([np.ones_like(own), own, mean, number], axis=-1).reshape(-1, 4)
+    values = torch.from_numpy(text.learned)
+    own, mean, number = log_sizes(values, _all_of(values))
+    columns = [torch.ones_like(own), own, mean.expand_as(own), number.expand_as(own)]
+    found: Float[np.ndarray, "place 4"] = torch.stack(columns, dim=-1).flatten(0, 1).numpy()
+    return found
 
 
-def _all_of(values: Float[np.ndarray, "target player"]) -> Int[np.ndarray, " target"]:
+def _all_of(values: Float[Tensor, "target player"]) -> Int[Tensor, " target"]:
     """As many players as there are values."""
-    return np.full(len(values), values.shape[1])
+    return torch.full(values.shape[:1], values.shape[1])
 
 
 def calibrated(checked: Sequence[Checked], errors: ErrorScale, orders: int) -> Calibration:
     inside, learned, long_run = [], [], []
     for text in checked:
-        foretold = errors.of(text.learned, _all_of(text.learned))
+        values = torch.from_numpy(text.learned).float()
+        foretold = errors.of(values, _all_of(values)).double().numpy()
         width = NINETY * np.sqrt(np.square(foretold) + np.square(text.standard_errors))
         inside.append((np.abs(text.learned - text.long_run) <= width).ravel())
         learned.append(text.learned[0])
