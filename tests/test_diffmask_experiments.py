@@ -57,6 +57,7 @@ data, work, results, page = sys.argv[2:6]
 where = ["--data-dir", data, "--work", work, "--out", results]
 sst.main([*where, "--limit", "6"])
 squad.main([*where, "--questions", "4", "--search-budget", "20"])
+squad.main([*where, "--search-budget", "20", "--parts", "figures"])
 write_docs.main(["--results", results, "--out", page])
 write_docs.main(["--results", results + "/others", "--out", page.replace("diffmask.md", "others.md")])
 """
@@ -275,6 +276,16 @@ def write_data(folder: Path, sentences: list[str]) -> None:
 
 def results_of(folders: dict[str, Path], name: str) -> Any:
     return json.loads((folders["results"] / f"{name}.json").read_text())
+
+
+def test_figures_by_themselves_are_those_beside_the_numbers(folders: dict[str, Path]) -> None:
+    whole, alone = results_of(folders, "squad"), results_of(folders, "squad_figures")
+    names = [name for name in whole if name.startswith("figure_")]
+    assert set(names) == {name for name in alone if name.startswith("figure_")} == {"figure_2", "figure_9", "figure_14"}
+    assert "hidden" not in alone
+    for name in ("figure_9", "figure_14"):
+        assert alone[name] == whole[name]
+    assert alone["figure_2"]["question"] == whole["figure_2"]["question"]
 
 
 def test_the_record_of_sentiment(folders: dict[str, Path]) -> None:

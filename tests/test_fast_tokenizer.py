@@ -35,7 +35,7 @@ def test_it_reads_what_the_tokenizer_reads(name: str, pairs: list[str] | None, s
 
 def test_a_tokenizer_that_changes_its_texts_is_called() -> None:
     class Shouting(PreTrainedTokenizerFast):
-        def _encode_plus(self, text: Any, **more: Any) -> Any:
+        def _encode_plus(self, text: Any, **more: Any) -> Any:  # type: ignore[override]
             return super()._encode_plus([each.upper() for each in text], **more)
 
     model = tiny_models.tiny("gpt2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import torch
 
 import whence
+
+PARTS = ("numbers", "figures")
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
@@ -21,7 +24,16 @@ def options(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=list(PARTS),
+        help="numbers in NAME.json, those behind the figures there too or, by themselves, in NAME_figures.json",
+    )  # fmt: skip
     return parser
+
+
+def file_of(name: str, parts: Sequence[str]) -> str:
+    """Where the parts of a report go; figures take long, so that they may be left to another process."""
+    return f"{name}.json" if "numbers" in parts else f"{name}_figures.json"
 
 
 def about(over: str, threads: int, device: str = "cpu") -> dict[str, Any]:

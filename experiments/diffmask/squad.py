@@ -205,6 +205,20 @@ def of_all_probes(asked: Asked, jobs: int) -> dict[str, Any]:
     return report
 
 
+def figures(asked: Asked, search_budget: int) -> dict[str, Any]:
+    """The numbers behind Figures 2, 9 and 14, of the first seed's probes."""
+    model, every = asked.model(), read("squad", data_dir=asked.data_dir, split="validation")
+    first = {kind: whence.DiffMask.load(own[0]) for kind, own in probes_of(asked.work, asked.name).items()}
+    training = read("squad", data_dir=asked.data_dir, split="train", limit=squad_figures.STATISTICS_TEXTS, seed=0)
+    one = squad_figures.find(every, squad_figures.QUESTION)
+    two = [squad_figures.find(every, question) for question in squad_figures.TWO_QUESTIONS]
+    return {
+        "figure_2": squad_figures.one_question(model, first["input"], one, fitting(model, training), search_budget),
+        "figure_9": squad_figures.two_questions(model, first, two),
+        "figure_14": squad_figures.two_questions(model, first, every[-2:]),
+    }
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = command.options(__doc__)
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="of dev, spread over all by chance")
@@ -214,26 +228,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     started = time.monotonic()
     asked = Asked(args.work, FILES[args.only], args.data_dir, args.device, args.threads, args.questions)
-    tuned = json.loads((args.work / asked.name / "results.json").read_text())
-    report = {
-        **command.about("questions", args.threads, args.device),
-        "model": tuned,
-        "n_drawn": len(asked.drawn()),
-        "longest": tuned.get("longest", LONGEST),
-        **of_all_probes(asked, args.jobs),
-    }
-    model, every = asked.model(), read("squad", data_dir=args.data_dir, split="validation")
-    first = {kind: whence.DiffMask.load(own[0]) for kind, own in probes_of(args.work, asked.name).items()}
-    training = read("squad", data_dir=args.data_dir, split="train", limit=squad_figures.STATISTICS_TEXTS, seed=0)
-    report["figure_2"] = squad_figures.one_question(
-        model, first["input"], squad_figures.find(every, squad_figures.QUESTION), fitting(model, training),
-        args.search_budget,
-    )  # fmt: skip
-    report["figure_9"] = squad_figures.two_questions(
-        model, first, [squad_figures.find(every, question) for question in squad_figures.TWO_QUESTIONS]
-    )
-    report["figure_14"] = squad_figures.two_questions(model, first, every[-2:])
-    write({**report, "seconds": round(time.monotonic() - started)}, args.out / f"{args.only}.json")
+    report = command.about("questions", args.threads, args.device)
+    if "numbers" in args.parts:
+        tuned = json.loads((args.work / asked.name / "results.json").read_text())
+        report |= {"model": tuned, "n_drawn": len(asked.drawn()), "longest": tuned.get("longest", LONGEST)}
+        report |= of_all_probes(asked, args.jobs)
+    if "figures" in args.parts:
+        report |= figures(asked, args.search_budget)
+    report["seconds"] = round(time.monotonic() - started)
+    write(report, args.out / command.file_of(args.only, args.parts))
 
 
 if __name__ == "__main__":

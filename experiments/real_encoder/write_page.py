@@ -259,9 +259,10 @@ def page(results: Path, out: Path) -> list[str]:
     lines += each_run(runs)
     lines += settings_tried(probes)
     pictures = out.parent / "figures" / out.stem
-    drawn = next((run for run in runs.values() if "figures" in run), None)
-    lines += of_sentences(drawn, pictures, out) if drawn else []
-    lines += of_questions(squad, pictures, out) if squad else []
+    if drawn := read("sst/mpnet_sst_0_figures.json"):
+        lines += of_sentences(drawn, pictures, out)
+    if squad and (drawn := read("squad/mpnet_squad_figures.json")):
+        lines += of_questions({**squad, **drawn}, pictures, out)
     lines += what_decoding_earns(games) if games else []
     lines += ranking(boards) if boards else []
     if head := read("mpnet-head/head.json"):
