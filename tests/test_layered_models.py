@@ -18,6 +18,7 @@ from transformers.pytorch_utils import Conv1D
 
 import whence
 from whence.models.inputs import Inputs
+from whence.models.joining import Shared, shared_arguments
 
 CLOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 every_case = pytest.mark.parametrize(("family", "head"), CASES, ids=["-".join(case) for case in CASES])
@@ -95,6 +96,58 @@ def check_resume_each(model: whence.LayeredModel, inputs: Inputs) -> None:
 def test_many_layers_are_resumed_in_one_pass(family: str, head: str) -> None:
     model = tiny(family, head)
     check_resume_each(model, batch(model, tiny_models.texts_for(family, head)))
+
+
+@pytest.mark.parametrize(("family", "head"), [("bert", "classification"), ("deberta-v3", "classification"),
+                                              ("mpnet", "classification"), ("llama", "causal_lm")])  # fmt: skip
+def test_copies_join_a_pass_at_their_own_layer(family: str, head: str) -> None:
+    """A block sees the texts of the copies that have come so far, and gradients are those of each copy by itself."""
+    model = tiny(family, head)
+    inputs = batch(model, TEXTS[:3])
+    states, layers = model.states(inputs), all_layers(model)
+    model.resume_each(layers, [states.at(layer) for layer in layers], inputs)  # the first time it is looked at
+    hidden = [states.at(layer).clone().requires_grad_() for layer in layers]
+    seen: list[int] = []
+
+    def look(matrix: nn.Module, args: Any) -> None:
+        seen.append(len(args[0]))
+
+    matrices = [[part for part in block.modules() if isinstance(part, nn.Linear)][-1]
+                for block in real_blocks(model, family)]  # fmt: skip
+    handles = [matrix.register_forward_pre_hook(look) for matrix in matrices]
+    with model.held():
+        together = model.resume_each(layers, hidden, inputs)
+    for handle in handles:
+        handle.remove()
+    assert seen == [len(inputs) * (layer + 1) for layer in range(1, model.n_layers + 1)]
+    gradients = torch.autograd.grad(together.square().sum(), hidden)
+    for layer, state, own in zip(layers, hidden, gradients, strict=True):
+        alone = torch.autograd.grad(model.resume(layer, state, inputs).square().sum(), state)[0]
+        torch.testing.assert_close(own, alone, **CLOSE)
+
+
+def test_arguments_that_all_texts_share_are_told_from_those_with_a_row_for_each() -> None:
+    class Block(nn.Module):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return args[0]
+
+    block, table = Block(), torch.ones(5, 2)
+
+    def rows(count: int) -> Tensor:
+        return torch.ones(count, 2)
+
+    def told(call: Any) -> Shared | None:
+        return shared_arguments([block], call)
+
+    found = told(lambda count: block(rows(count), None, table, both=(rows(count), table[:1])))
+    assert found == Shared(frozenset({(2,)}))
+    args, named = found.first(3, 5, (rows(5), None, table), {"both": [rows(5), rows(1)]})
+    assert [len(args[0]), args[1], len(args[2])] == [3, None, 5]
+    assert [len(each) for each in named["both"]] == [3, 1]
+    assert told(lambda count: block(rows(count), rows(4 * count))) is None, "such as one row a text and attention head"
+    assert told(lambda count: block(rows(count), {"what": "is this"})) is None
+    assert told(lambda count: block(rows(count), *[rows(count)] * (count - 2))) is None
+    assert told(lambda count: [block(rows(count)), block(rows(count + 1))]) is None
 
 
 @every_plain

@@ -43,9 +43,7 @@ sys.path.append(str(ROOT / "experiments" / "diffmask"))
 from fit_probes import REAL  # noqa: E402
 
 KINDS = ("hidden", "input")
-BATCH_TOKENS = {"hidden": 3_072, "input": 8_192}
-"""In a pass of one set of probes, where several share a GPU. Together, layers cost what the lowest does: inputs are
-masked at the lowest for all of them, states each at its own."""
+BATCH_TOKENS = 8_192  # in a pass of one set of probes, where several share a GPU
 POLL = 0.2  # seconds between two looks at what is running
 HEAD = "mpnet-head/head.json"
 CONTEST = ("Decoded Grad-CAM", "Grad-CAM", "ones decoded", "shuffled head", "shuffled positions",
@@ -100,7 +98,7 @@ def fitted(run: str) -> str:
 def fitting(part: str, run: str, needs: Sequence[str], seconds: int, *, light: bool = False) -> Stage:
     """One set of probes: a GPU is shared, so that a pass of each holds but so many tokens."""
     command = f"experiments/diffmask/fit_probes.py --data-dir {{data}} --work {{work}} --only {run}"
-    command += f" --batch-tokens {BATCH_TOKENS[REAL[run][3]]}"
+    command += f" --batch-tokens {BATCH_TOKENS}"
     return Stage((part,), f"fit: {run}", command, fitted(run), tuple(needs), seconds, "--limit 12", light)
 
 

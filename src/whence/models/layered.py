@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,7 @@ from whence.models.inputs import (
     collate,
     encode_each,
 )
+from whence.models.joining import Shared
 from whence.models.parts import first_weight
 from whence.models.stack import Stack, resuming_each
 from whence.tasks.reading import Reading
@@ -239,8 +241,8 @@ class LayeredModel:
     ) -> Float[Tensor, "layer batch *token label"]:
         """`resume` at several layers, the lowest first, in one pass over as many copies of the batch.
 
-        It costs as much as resuming each at the lowest, in far fewer and larger steps: for processors that wait for
-        work.
+        Far fewer and larger steps, for processors that wait for work. A block runs on the copies that have come so far;
+        of models whose blocks are given what cannot be told apart, on all of them from the lowest layer up.
         """
         for layer in layers:
             self._check(layer)
@@ -249,7 +251,8 @@ class LayeredModel:
                 self._rehearse(inputs)
             numbers = list(range(len(inputs))) * len(layers)
             copies = inputs if len(layers) == 1 else inputs.rows(torch.tensor(numbers).to(inputs.ids.device), numbers)
-            with resuming_each(self.stack.over(copies), layers, hidden):
+            shared = self._shared_by_texts(inputs) if layers[0] != layers[-1] else None
+            with resuming_each(self.stack.over(copies), layers, hidden, shared):
                 logits = self.run(copies)
             return logits.reshape(len(layers), -1, *logits.shape[1:])
 
@@ -285,6 +288,38 @@ class LayeredModel:
                         "give as blocks= modules whose first output is all that the modules after them read",
                     )
         object.__setattr__(self, "_rehearsed", True)
+
+    def _shared_by_texts(self, inputs: Inputs) -> Shared | None:
+        """What the arguments of the blocks are that all texts share; None where copies cannot join a pass one by one.
+
+        It is looked up once, and believed if two copies that join at the ends then say what each says by itself.
+        """
+        if isinstance(self.stack, EncoderDecoder) or self.stack.carries or self.stack.hands_on or inputs.past:
+            return None
+        if self not in _SHARED:
+            with torch.inference_mode():
+                _SHARED[self] = self._looked_up(self.stack, inputs)
+        return _SHARED[self]
+
+    def _looked_up(self, stack: Stack, inputs: Inputs) -> Shared | None:
+        def first_text(count: int) -> Inputs:
+            return inputs.rows(torch.zeros(count, dtype=torch.long, device=inputs.ids.device), [0] * count)
+
+        found = stack.shared_arguments(lambda count: self.run(first_text(count)))
+        if found is None:
+            return None
+        states = self.states(first_text(1))
+        layers: list[Layer] = ["embeddings", self.n_layers]
+        try:
+            with resuming_each(stack, layers, [states.embeddings, states.hidden[-1]], found):
+                said = self.run(first_text(2))
+        except RuntimeError:  # something beside the blocks has a row for each text, too
+            return None
+        same = torch.allclose(said, torch.cat([states.logits] * 2), rtol=1e-3, atol=1e-3, equal_nan=True)
+        return found if same else None
+
+
+_SHARED: WeakKeyDictionary[LayeredModel, Shared | None] = WeakKeyDictionary()
 
 
 def _before_each(encodings: Sequence[Encoding]) -> list[list[int]]:

@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from whence.errors import ModelError
-from whence.explanation import Layer
+from whence.explanation import Layer, height
+from whence.models.joining import Shared, shared_arguments
 from whence.models.own_thread import forwards_through, in_this_thread
 from whence.models.shared_keys import copied_keys
 
@@ -157,6 +158,35 @@ class Stack:
         with self._wrapped(run):
             yield
 
+    def shared_arguments(self, run: Callable[[int], Any]) -> Shared | None:
+        """What the blocks are given that all texts share, seen where a model is run on two texts and on three; None
+        where that cannot be told, or where a state has no row for each text."""
+        found = shared_arguments(self.blocks, run)
+        states = {(0,), *((name,) for name in self._called.values())}
+        return None if found is None or states & found.places else found
+
+    @contextmanager
+    def joined_by(self, layers: Sequence[Layer], shared: Shared) -> Iterator[None]:
+        """Inside, in a pass over copies of a batch that go on from these layers, the lowest first, a block runs on the
+        copies that have come so far; zeros stand for the others, until a state is put in their place."""
+        done = max(0, height(layers[0]))
+
+        def run(forward: Callable[..., Any], args: Any, kwargs: Any, name: str) -> Any:
+            nonlocal done
+            done += 1
+            state: Tensor = args[0] if args else kwargs[name]
+            rows = sum(height(layer) < done for layer in layers) * len(state) // len(layers)
+            if rows == len(state):
+                return forward(*args, **kwargs)
+            cut, named = shared.first(rows, len(state), args, kwargs)
+            output = forward(*cut, **named)
+            own = self._state_of(output)
+            whole = torch.cat([own, own.new_zeros(len(state) - rows, *own.shape[1:])])
+            return whole if isinstance(output, Tensor) else (whole, *output[1:])
+
+        with self._wrapped(run):
+            yield
+
     @contextmanager
     def changing(self, layer: Layer, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
         """Inside, a forward pass goes on with `change` of its own state of `layer`: one pass that reads and writes."""
@@ -269,16 +299,22 @@ class Resumable(Protocol):
 
 @contextmanager
 def resuming_each(
-    stack: Resumable, layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "batch token hidden"]]
+    stack: Resumable,
+    layers: Sequence[Layer],
+    hidden: Sequence[Float[Tensor, "batch token hidden"]],
+    shared: Shared | None = None,
 ) -> Iterator[None]:
     """Inside, a forward pass over as many copies of a batch as there are layers takes each on from its own state.
 
-    Layers go from the lowest up; the blocks above the lowest run on all copies, and a state put in higher up takes
-    the place of what they made of its copy.
+    Layers go from the lowest up. Where it is known what the blocks' arguments `shared` by all texts are, a copy joins
+    at its own layer; else the blocks above the lowest run on all copies, and a state put in higher up takes the place
+    of what they made of its copy.
     """
     lowest = layers[0]
     first = [state if layer == lowest else hidden[0] for layer, state in zip(layers, hidden, strict=True)]
     with ExitStack() as contexts:
+        if shared is not None and isinstance(stack, Stack):
+            contexts.enter_context(stack.joined_by(layers, shared))
         contexts.enter_context(stack.resuming(lowest, torch.cat(first)))
         for copy, (layer, state) in enumerate(zip(layers, hidden, strict=True)):
             if layer != lowest:
