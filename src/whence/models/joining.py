@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ class Shared:
         def cut(value: Any, place: Place) -> Any:
             if isinstance(value, Tensor):
                 return value[:rows] if value.ndim and len(value) == of and place not in self.places else value
-            if isinstance(value, (tuple, list)):
+            if type(value) in (tuple, list):
                 return type(value)(cut(each, (*place, at)) for at, each in enumerate(value))
             return value
 
@@ -66,7 +67,7 @@ def _lengths(blocks: Iterable[nn.Module], run: Callable[[int], Any], count: int)
     found: dict[Place, int] = {}
 
     def look(block: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        for place, tensor in _tensors((args, kwargs)):
+        for place, tensor in chain(_within(args, ()), *(_within(each, (name,)) for name, each in kwargs.items())):
             if found.setdefault(place, len(tensor)) != len(tensor):
                 raise _UnknownError
         return forward(*args, **kwargs)
@@ -76,17 +77,11 @@ def _lengths(blocks: Iterable[nn.Module], run: Callable[[int], Any], count: int)
     return found
 
 
-def _tensors(call: tuple[tuple[Any, ...], dict[str, Any]]) -> Iterator[tuple[Place, Tensor]]:
-    args, kwargs = call
-    for place, value in [*(((at,), each) for at, each in enumerate(args)), *(((k,), v) for k, v in kwargs.items())]:
-        yield from _within(value, place)
-
-
 def _within(value: Any, place: Place) -> Iterator[tuple[Place, Tensor]]:
     if isinstance(value, Tensor):
         if value.ndim:
             yield place, value
-    elif isinstance(value, (tuple, list)) and type(value) in (tuple, list):
+    elif type(value) in (tuple, list):
         for at, each in enumerate(value):
             yield from _within(each, (*place, at))
     elif not isinstance(value, _PLAIN):
