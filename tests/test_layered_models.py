@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 import whence
+from whence.models import layered
 from whence.models.inputs import Inputs
 from whence.models.joining import Shared, shared_arguments
 
@@ -124,6 +125,27 @@ def test_copies_join_a_pass_at_their_own_layer(family: str, head: str) -> None:
     for layer, state, own in zip(layers, hidden, gradients, strict=True):
         alone = torch.autograd.grad(model.resume(layer, state, inputs).square().sum(), state)[0]
         torch.testing.assert_close(own, alone, **CLOSE)
+
+
+@pytest.mark.parametrize("autocast", [False, True], ids=["float32", "bfloat16"])
+def test_what_a_copy_joins_is_believed_only_if_it_says_the_same(
+    monkeypatch: pytest.MonkeyPatch, autocast: bool
+) -> None:
+    model = tiny("bert", "classification")
+    inputs = batch(model, TEXTS[:2])
+    states, layers = model.states(inputs), all_layers(model)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        model.resume_each(layers, [states.at(layer) for layer in layers], inputs)
+    assert layered._SHARED.pop(model) == Shared(frozenset())
+
+    def first_is_lost(self: Shared, rows: int, of: int, args: Any, kwargs: Any) -> Any:
+        args, kwargs = first(self, rows, of, args, kwargs)
+        return (torch.zeros_like(args[0]), *args[1:]), kwargs
+
+    first = Shared.first
+    monkeypatch.setattr(Shared, "first", first_is_lost)
+    model.resume_each(layers, [states.at(layer) for layer in layers], inputs)
+    assert layered._SHARED.pop(model) is None
 
 
 def test_arguments_that_all_texts_share_are_told_from_those_with_a_row_for_each() -> None:

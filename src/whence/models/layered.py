@@ -315,10 +315,11 @@ class LayeredModel:
                 said = self.run(first_text(2))
         except RuntimeError:  # something beside the blocks has a row for each text, too
             return None
-        same = torch.allclose(said, torch.cat([states.logits] * 2), rtol=1e-3, atol=1e-3, equal_nan=True)
-        return found if same else None
+        apart = (said - torch.cat([states.logits] * 2)).abs().max()
+        return found if apart <= ROUNDING * states.logits.abs().max() else None
 
 
+ROUNDING = 0.02  # of the largest logit: what bfloat16 on a GPU makes of it, while zeros for states do far more
 _SHARED: WeakKeyDictionary[LayeredModel, Shared | None] = WeakKeyDictionary()
 
 
