@@ -56,6 +56,8 @@ sst.SEEDS = (0, 1)
 data, work, results, page = sys.argv[2:6]
 where = ["--data-dir", data, "--work", work, "--out", results]
 sst.main([*where, "--limit", "6"])
+sst.main([*where, "--limit", "6", "--only", "sst", "--parts", "figures"])
+sst.main([*where, "--limit", "6", "--only", "sst_gaps", "--parts", "numbers"])
 squad.main([*where, "--questions", "4", "--search-budget", "20"])
 squad.main([*where, "--search-budget", "20", "--parts", "figures"])
 write_docs.main(["--results", results, "--out", page])
@@ -286,6 +288,11 @@ def test_figures_by_themselves_are_those_beside_the_numbers(folders: dict[str, P
     for name in ("figure_9", "figure_14"):
         assert alone[name] == whole[name]
     assert alone["figure_2"]["question"] == whole["figure_2"]["question"]
+    whole, alone = results_of(folders, "sst"), results_of(folders, "sst_figures")
+    assert "runs" not in alone
+    assert alone["n_texts"] == whole["n_texts"]
+    assert alone["figures"]["input_by_part_of_speech"] == whole["figures"]["input_by_part_of_speech"]
+    assert alone["figures"].keys() == whole["figures"].keys()
 
 
 def test_the_record_of_sentiment(folders: dict[str, Path]) -> None:
